@@ -1,0 +1,1 @@
+"""What was observed, typed. Holds facts; never looks and never judges."""

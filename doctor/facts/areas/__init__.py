@@ -1,0 +1,1 @@
+"""One module per probe area: the typed shape of what `doctor.probes.<area>` returns."""

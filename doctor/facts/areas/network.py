@@ -1,0 +1,27 @@
+"""InfiniBand and RDMA."""
+
+from __future__ import annotations
+
+from doctor.facts.model import NOT_PROBED, Area, Fact, Record
+
+
+class RdmaPort(Record, frozen=True, kw_only=True):
+    """One port of an RDMA device."""
+
+    device: str
+    port: int
+    state: str
+    link_layer: str
+    rate: str | None = None
+
+
+class NetworkFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Only what NCCL over the network needs."""
+
+    rdma_ports: Fact[list[RdmaPort]] = NOT_PROBED
+    """Known([]) when /sys/class/infiniband is not there."""
+    peermem: Fact[str] = NOT_PROBED
+    """nvidia_peermem or nv_peer_mem when loaded."""
+    rdma_modules: Fact[list[str]] = NOT_PROBED
+    """Loaded ib_*, mlx5_* modules."""
+    interfaces: Fact[list[str]] = NOT_PROBED

@@ -1,0 +1,57 @@
+"""What the package manager knows."""
+
+from __future__ import annotations
+
+from doctor.facts.model import NOT_PROBED, Area, Fact, Record
+
+
+class Repository(Record, frozen=True, kw_only=True):
+    """One enabled or disabled repository."""
+
+    id: str
+    url: str
+    enabled: bool = True
+    signed: bool | None = None
+    """gpgcheck or signed-by present; None when not said."""
+    file: str = ""
+    key: str | None = None
+
+
+class Pending(Record, frozen=True, kw_only=True):
+    """An upgrade that waits."""
+
+    name: str
+    installed: str
+    candidate: str
+    origin: str | None = None
+
+
+class Unattended(Record, frozen=True, kw_only=True):
+    """Automatic upgrades."""
+
+    enabled: bool
+    excluded: list[str] = []
+    """Package name patterns it leaves alone."""
+    tool: str = ""
+    """unattended-upgrades or dnf-automatic."""
+
+
+class PackageFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """NotApplicable in a container for what belongs to the host."""
+
+    manager: Fact[str] = NOT_PROBED
+    """apt or dnf; Absent when neither."""
+    installed: Fact[dict[str, str]] = NOT_PROBED
+    """NVIDIA, CUDA, container and kernel packages: name -> version."""
+    broken: Fact[list[str]] = NOT_PROBED
+    """Half-installed or unconfigured packages."""
+    repositories: Fact[list[Repository]] = NOT_PROBED
+    holds: Fact[list[str]] = NOT_PROBED
+    """apt-mark hold or dnf versionlock entries."""
+    unattended: Fact[Unattended] = NOT_PROBED
+    pending: Fact[list[Pending]] = NOT_PROBED
+    """Upgrades of driver, kernel or container packages that are known locally, without refreshing."""
+    modules: Fact[dict[str, str]] = NOT_PROBED
+    """Enabled dnf module streams: name -> stream."""
+    last_upgrade: Fact[int] = NOT_PROBED
+    """Seconds since the epoch of the newest logged NVIDIA package change."""

@@ -1,0 +1,1 @@
+"""A host that does not exist, as a consistent recording: what-if, demos, tests. One writer per probe area."""
