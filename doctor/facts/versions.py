@@ -361,7 +361,7 @@ class Pep440Version(Version):
 
     def satisfies(self, specifier: str, *, prereleases: bool = True) -> bool:
         """Whether the version lies in PEP 440 specifier text such as ">=1.2,<1.3"; an empty text admits all."""
-        return bool(specifier_set(specifier).contains(self.key, prereleases=prereleases))
+        return Specifier(specifier).contains(self, prereleases=prereleases)
 
 
 def specifier_set(text: str) -> Any:
@@ -373,10 +373,58 @@ def specifier_set(text: str) -> Any:
         try:
             cached = SpecifierSet(text)
         except InvalidSpecifier:
-            raise ValueError(f'"{text}" is not a version range; an example is ">=1.2,<1.3"') from None
+            raise ValueError(
+                f'"{text}" is not a version range; an example is ">=1.2,<1.3"'
+            ) from None
         if len(_SPECIFIERS) < 4096:
             _SPECIFIERS[text] = cached
     return cached
 
 
 _SPECIFIERS: dict[str, Any] = {}
+
+
+class Specifier:
+    """A range of Python versions as PEP 440 writes it, such as ">=1.2,<1.3"; an empty text admits all."""
+
+    kind: ClassVar[str] = "version range"
+    example: ClassVar[str] = ">=1.2,<1.3"
+
+    def __init__(self, raw: str) -> None:
+        """Keep the text as it is; `parse` is the constructor for text nobody has validated."""
+        self.raw = raw
+
+    @classmethod
+    def parse(cls, text: str) -> Specifier:
+        """The range, or `ValueError` with one sentence."""
+        specifier_set(text)
+        return cls(text)
+
+    def contains(self, version: Pep440Version | str, *, prereleases: bool = True) -> bool:
+        """Whether a version lies in the range; a local label such as +cu128 does not take it out."""
+        key = (
+            version.key if isinstance(version, Pep440Version) else Pep440Version.parse(version).key
+        )
+        return bool(specifier_set(self.raw).contains(key, prereleases=prereleases))
+
+    @property
+    def exact(self) -> Pep440Version | None:
+        """The one version of "==2.18.1", or None where the range is wider."""
+        text = self.raw
+        return (
+            Pep440Version(text[2:])
+            if text.startswith("==") and "," not in text and "*" not in text
+            else None
+        )
+
+    def __str__(self) -> str:
+        return self.raw
+
+    def __repr__(self) -> str:
+        return f"Specifier({self.raw!r})"
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __eq__(self, other: object) -> bool:
+        return self.raw == other.raw if isinstance(other, Specifier) else NotImplemented
