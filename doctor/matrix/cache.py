@@ -36,13 +36,14 @@ def digest_of(folders: Iterable[Path], salt: bytes) -> str:
     digest = hashlib.sha256(salt)
     for folder in folders:
         digest.update(b"\0folder\0" + os.fsencode(folder))
-        for name in sorted(entry for entry in os.listdir(folder)):
-            if name.endswith(".yml"):
-                content = (folder / name).read_bytes()
-                digest.update(b"\0file\0%s\0%d\0" % (os.fsencode(name), len(content)))
-                digest.update(content)
-            elif "." not in name:
-                digest.update(b"\0entry\0" + os.fsencode(name))
+        for place in (folder, folder / "sources"):
+            for name in sorted(os.listdir(place)) if place.is_dir() else ():
+                if name.endswith(".yml"):
+                    content = (place / name).read_bytes()
+                    digest.update(b"\0file\0%s\0%d\0" % (os.fsencode(name), len(content)))
+                    digest.update(content)
+                elif "." not in name:
+                    digest.update(b"\0entry\0" + os.fsencode(name))
     return digest.hexdigest()
 
 

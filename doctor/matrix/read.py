@@ -62,7 +62,7 @@ def read_folder(folder: Path, *, site: bool = False) -> Folder:
                     file=str(folder / name),
                 )
     result = Folder({}, [], [])
-    for file in sorted(folder.glob("*.yml")):
+    for file in [*sorted(folder.glob("*.yml")), *sorted((folder / "sources").glob("*.yml"))]:
         _File(file, site=site).read(result)
     return result
 
@@ -96,7 +96,7 @@ class _File:
             raise self.error(root, "a matrix file is a mapping of table names to rows", "begin it with a table name")
         self.check_keys(root)
         for key, value in root.value:
-            if self.path.name == "sources.yml":
+            if self.path.name == "sources.yml" or self.path.parent.name == "sources":
                 self.read_source(key, value, into)
             elif key.value == "waivers":
                 self.read_waivers(value, into)
