@@ -284,12 +284,17 @@ def _sources(check: Check, result: Result, knowledge: Knowledge) -> list[Citatio
     return list({citation.id: citation for citation in reversed(cited)}.values())[::-1]
 
 
-def _fix(check: Check, result: Result) -> FixAdvice:
+def fix_class(check: Check) -> str:
+    """auto when the role that the check names is here and answers it, else what the check says."""
     from doctor.plan.remedy import answers
 
     auto = check.fix.remedy is not None and answers(check.fix.remedy, check.id)
+    return "auto" if auto else check.fix.kind
+
+
+def _fix(check: Check, result: Result) -> FixAdvice:
     return FixAdvice(
-        kind="auto" if auto else check.fix.kind,
+        kind=fix_class(check),
         say=result.say or check.fix.say,
         command=result.command or check.fix.command,
         disturbs=result.disturbs or check.fix.disturbs,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from doctor.checks.finding import Citation
 
 if TYPE_CHECKING:
-    from doctor.matrix.model import Matrix
+    from doctor.matrix.matrix import Matrix
 
 
 class Knowledge:
@@ -31,14 +31,18 @@ class Knowledge:
 
         return load(self._overlays)
 
+    def preload(self) -> None:
+        """Load the matrix now, while probes wait for the host."""
+        _ = self.matrix.sources
+
     def citation(self, id: str) -> Citation:
         """A source of sources.yml by id."""
         source = self.matrix.sources[id]
-        return Citation(id=id, url=source.url, as_of=str(source.retrieved))
+        return Citation(id=id, url=source.link, as_of=str(source.retrieved))
 
     def citations_of(self, row: Any) -> list[Citation]:
         """The sources of one matrix row, as of the row's day."""
         return [
-            Citation(id=id, url=self.matrix.sources[id].url, as_of=str(row.as_of), basis=row.basis)
+            Citation(id=id, url=self.matrix.sources[id].link, as_of=str(row.as_of), basis=row.basis)
             for id in row.sources
         ]

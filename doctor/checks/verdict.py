@@ -11,8 +11,14 @@ Verdict = Literal["healthy", "degraded", "broken", "unknown"]
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
-    """broken: an unblocked error failed; else unknown: an error could not be seen; else degraded: a warning; else healthy."""
-    counted = [item for item in findings if item.counts]
+    """broken: an unblocked error failed; else unknown: an error could not be seen; else degraded: a warning; else healthy.
+
+    No findings at all is unknown: nothing was looked at.
+    """
+    every = list(findings)
+    counted = [item for item in every if item.counts]
+    if not every:
+        return "unknown"
     if any(item.outcome is Outcome.FAIL for item in counted):
         return "broken"
     if any(item.outcome is Outcome.UNKNOWN and item.severity is Severity.ERROR for item in counted):

@@ -34,53 +34,81 @@ def load(area: str) -> Probe:
     return found
 
 
+class Run:
+    """Probes at work. Threads are daemons: one that hangs in the kernel never keeps the process from ending."""
+
+    def __init__(
+        self,
+        source: Source,
+        areas: Optional[Iterable[str]] = None,
+        on_event: Optional[Callable[[str, str, int], None]] = None,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._source = source
+        self._on_event = on_event
+        self._wanted = sorted(set(areas)) if areas is not None else area_names()
+        self._results: Dict[str, Dict[str, Any]] = {}
+        self._timing: Dict[str, int] = {}
+        self._errors: Dict[str, str] = {}
+        self._end = time.monotonic() + deadline
+        self._threads = {
+            area: threading.Thread(target=self._work, args=(area,), daemon=True, name=area)
+            for area in sorted(self._wanted, key=_slow_first)
+        }
+        for thread in self._threads.values():
+            thread.start()
+
+    def _work(self, area: str) -> None:
+        started = time.monotonic()
+        if self._on_event:
+            self._on_event(area, "started", 0)
+        try:
+            self._results[area] = load(area)(self._source)
+        except Exception as error:
+            self._errors[area] = "%s: %s" % (type(error).__name__, error)
+        self._timing[area] = int((time.monotonic() - started) * 1000)
+        if self._on_event:
+            self._on_event(area, "finished", self._timing[area])
+
+    def result(self) -> Dict[str, Any]:
+        """Wait, at most until the deadline, and return the envelope."""
+        for thread in self._threads.values():
+            thread.join(max(0.0, self._end - time.monotonic()))
+        facts: Dict[str, Any] = {}
+        errors = dict(self._errors)
+        for area in self._wanted:
+            if area in errors:
+                reason = "the probe failed: " + errors[area]
+                facts[area] = {"": unknown(reason, area).json()}
+            elif area not in self._results:
+                errors[area] = "no answer in time"
+                facts[area] = {"": unknown("the probe gave no answer in time", area).json()}
+            else:
+                try:
+                    facts[area] = {name: _leaf(fact) for name, fact in self._results[area].items()}
+                except TypeError as error:
+                    errors[area] = str(error)
+                    facts[area] = {"": unknown("the probe failed: %s" % error, area).json()}
+        return {
+            "schema": SCHEMA,
+            "facts": facts,
+            "timing_ms": dict(self._timing),
+            "errors": errors,
+        }
+
+
 def run(
     source: Source,
     areas: Optional[Iterable[str]] = None,
     on_event: Optional[Callable[[str, str, int], None]] = None,
     deadline: float = DEADLINE,
 ) -> Dict[str, Any]:
-    """Run the probes in parallel. -> {"schema", "facts": {area: {name: fact}}, "timing_ms": {area: ms}, "errors": {area: text}}.
+    """Run the probes in parallel. -> {"schema", "facts": {area: {name: fact}}, "timing_ms", "errors": {area: text}}.
 
-    A probe that raises or does not answer by its deadline gives {"": Unknown}: the whole area is unknown, the others stay.
-    Threads are daemons: one that hangs in the kernel never keeps the process from ending.
-    `on_event(area, "started" | "finished", ms)` is called from the probe's own thread.
+    A probe that raises or does not answer by its deadline gives {"": Unknown}: the whole area is unknown, the others
+    stay. `on_event(area, "started" | "finished", ms)` is called from the probe's own thread.
     """
-    wanted = sorted(set(areas)) if areas is not None else area_names()
-    results: Dict[str, Dict[str, Any]] = {}
-    timing: Dict[str, int] = {}
-    errors: Dict[str, str] = {}
-
-    def work(area: str) -> None:
-        started = time.monotonic()
-        if on_event:
-            on_event(area, "started", 0)
-        try:
-            results[area] = load(area)(source)
-        except Exception as error:
-            errors[area] = "%s: %s" % (type(error).__name__, error)
-        timing[area] = int((time.monotonic() - started) * 1000)
-        if on_event:
-            on_event(area, "finished", timing[area])
-
-    threads = {
-        area: threading.Thread(target=work, args=(area,), daemon=True, name=area) for area in wanted
-    }
-    for area in sorted(wanted, key=_slow_first):
-        threads[area].start()
-    end = time.monotonic() + deadline
-    for thread in threads.values():
-        thread.join(max(0.0, end - time.monotonic()))
-    facts: Dict[str, Any] = {}
-    for area in wanted:
-        if area in errors:
-            facts[area] = {"": unknown("the probe failed: " + errors[area], area).json()}
-        elif area not in results:
-            errors[area] = "no answer in time"
-            facts[area] = {"": unknown("the probe gave no answer in time", area).json()}
-        else:
-            facts[area] = {name: _leaf(fact) for name, fact in results[area].items()}
-    return {"schema": SCHEMA, "facts": facts, "timing_ms": dict(timing), "errors": errors}
+    return Run(source, areas, on_event, deadline).result()
 
 
 def _slow_first(area: str) -> Any:

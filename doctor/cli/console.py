@@ -1,0 +1,77 @@
+"""The only module that writes to stdout and stderr. Data goes out as it is; talk is redacted on one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from doctor.exit_codes import ExitCode
+
+
+def data(text: str, output: Path | None = None) -> None:
+    """Write a result to stdout, or to a file by an atomic rename."""
+    if output is None:
+        stream = sys.stdout
+        try:
+            stream.write(text if text.endswith("\n") else text + "\n")
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        stream.flush()
+        return
+    from doctor.errors import UsageError
+
+    part = output.with_name(output.name + ".part")
+    try:
+        part.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        part.replace(output)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {output}: {error.strerror}", "name a writable file"
+        ) from None
+
+
+def talk(text: str) -> None:
+    """A sentence for the person; never part of the data."""
+    try:
+        sys.stderr.write(text + "\n")
+    except OSError:
+        pass
+
+
+def problem(message: str, hint: str = "") -> None:
+    """What the person can put right, in one sentence, and how."""
+    talk(f"doctor: {message}" + (f"\n  {hint}" if hint else ""))
+
+
+def crash(error: BaseException) -> ExitCode:
+    """A defect of ours: one line, and the traceback where --debug or DOCTOR_DEBUG asks for it."""
+    talk(f"doctor: a defect of the doctor itself: {type(error).__name__}: {error}")
+    if os.environ.get("DOCTOR_DEBUG"):
+        talk("".join(traceback.format_exception(error)))
+    else:
+        talk("  run again with DOCTOR_DEBUG=1 for the traceback, and report it")
+    return ExitCode.CRASH
+
+
+def wants_color(stream: object = None) -> bool:
+    """Colour only on a terminal, never against NO_COLOR or TERM=dumb."""
+    out = stream or sys.stdout
+    is_terminal = getattr(out, "isatty", lambda: False)()
+    return bool(is_terminal) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def wants_unicode() -> bool:
+    """Whether the output can carry the glyphs."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16")
+
+
+def width() -> int:
+    """Columns: the terminal's, at most 100; 80 in a pipe."""
+    if not sys.stdout.isatty():
+        return 80
+    import shutil
+
+    return max(40, min(100, shutil.get_terminal_size((80, 24)).columns))

@@ -1,0 +1,1 @@
+"""One file per verb; each is imported only when it is called."""

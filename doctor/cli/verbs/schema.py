@@ -1,0 +1,45 @@
+"""`doctor schema NAME`: the contracts as JSON Schema."""
+
+from __future__ import annotations
+
+import click
+
+from doctor.cli import console
+
+NAMES = ("facts", "report", "description", "event")
+
+
+@click.command()
+@click.argument("name", type=click.Choice(NAMES))
+def schema(name: str) -> int:
+    """Print the JSON Schema of a document."""
+    import msgspec
+
+    console.data(msgspec.json.format(msgspec.json.encode(_schema(name)), indent=2).decode())
+    return 0
+
+
+def _schema(name: str) -> dict[str, object]:
+    import msgspec
+
+    if name == "facts":
+        from doctor.facts.tree import Facts
+
+        found = msgspec.json.schema(Facts)
+    elif name == "report":
+        from doctor.report.model import Report
+
+        found = msgspec.json.schema(Report)
+    elif name == "event":
+        from doctor.events import AnyEvent
+
+        found = msgspec.json.schema(AnyEvent)
+    else:
+        from doctor.simulate.description import Description
+
+        found = msgspec.json.schema(Description)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"doctor {name}",
+        **found,
+    }

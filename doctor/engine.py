@@ -1,0 +1,222 @@
+"""The straight line: probe, judge, report. No printing and no input or output of its own."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from doctor import __version__
+from doctor.checks import base
+from doctor.checks.evaluate import evaluate
+from doctor.checks.finding import Finding, Outcome
+from doctor.checks.knowledge import Knowledge
+from doctor.checks.verdict import verdict
+from doctor.events import (
+    AnyEvent,
+    CheckFinished,
+    Emit,
+    FactsReady,
+    ProbeFinished,
+    ProbeStarted,
+    RunFinished,
+    RunStarted,
+    ignore,
+)
+from doctor.exit_codes import code_for
+from doctor.facts.model import Known, Unknown
+from doctor.facts.tree import AREAS, Facts, decode
+from doctor.probes import registry
+from doctor.probes.source import Source
+from doctor.report.model import HostName, Report, Unseen, next_step
+
+if TYPE_CHECKING:
+    from doctor.checks.waivers import Waivers
+
+E = TypeVar("E", bound=AnyEvent)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a host is judged."""
+
+    as_of: date
+    only: str | None = None
+    """Glob over check ids."""
+    fail_on: str = "error"
+    label: str = "live"
+    """live, or the path of the recording."""
+    overlays: tuple[Path, ...] = ()
+    wants: tuple[Any, ...] = ()
+    waivers: Any = None
+
+
+class Clock:
+    """Stamps events with run, sequence, time and host."""
+
+    def __init__(self, emit: Emit, host: str = "") -> None:
+        self._emit = emit
+        self._host = host
+        self._run = uuid.uuid4().hex[:12]
+        self._seq = 0
+
+    def __call__(self, event: E) -> None:
+        """Emit the event with its stamps."""
+        self._seq += 1
+        self._emit(
+            msgspec.structs.replace(
+                event, run=self._run, seq=self._seq, at=time.time(), host=self._host
+            )
+        )
+
+
+def start_probes(
+    source: Source, areas: Sequence[str] | None, emit: Callable[[Any], None]
+) -> registry.Run:
+    """Set the probes to work; the caller may load what judges meanwhile."""
+
+    def on_event(area: str, what: str, ms: int) -> None:
+        emit(ProbeStarted(area=area) if what == "started" else ProbeFinished(area=area, ms=ms))
+
+    return registry.Run(source, areas, on_event)
+
+
+def check(source: Source, options: Options, emit: Emit = ignore) -> Report:
+    """Look at the host once and judge it."""
+    tell = Clock(emit)
+    tell(RunStarted(verb="check", source=options.label))
+    started = time.monotonic()
+    if options.only is None:
+        probing = start_probes(source, None, tell)
+        checks = chosen(options)
+    else:
+        checks = chosen(options)
+        probing = start_probes(source, areas_of(checks), tell)
+    knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
+    if checks:
+        knowledge.preload()
+    envelope = probing.result()
+    timing = {"probes": _since(started)} | {
+        f"probe.{k}": v for k, v in envelope["timing_ms"].items()
+    }
+    report = judge(envelope["facts"], checks, knowledge, options, tell)
+    timing["all"] = _since(started)
+    return msgspec.structs.replace(report, timing_ms=timing)
+
+
+def judge(
+    raw: dict[str, Any],
+    checks: dict[str, base.Check],
+    knowledge: Knowledge,
+    options: Options,
+    emit: Callable[[Any], None] = ignore,
+) -> Report:
+    """Facts in JSON -> the report. The same for a live host, a recording and a host of a fleet."""
+    facts = decode(raw)
+    emit(FactsReady(facts=raw))
+    findings = evaluate(checks, facts, knowledge)
+    if options.waivers is not None:
+        findings = options.waivers.apply(findings, options.as_of)
+    if options.only is not None:
+        findings = _asked_for(findings, options.only)
+    for finding in findings:
+        emit(CheckFinished(finding=msgspec.to_builtins(finding)))
+    said = verdict(findings)
+    unseen_checks = sum(1 for item in findings if item.outcome is Outcome.UNKNOWN and item.counts)
+    code = code_for(said, unseen_checks, options.fail_on)
+    emit(RunFinished(verdict=said, exit_code=code))
+    return Report(
+        doctor=__version__,
+        host=_host_name(facts, options.label),
+        judged_as_of=options.as_of.isoformat(),
+        verdict=said,
+        exit_code=int(code),
+        next=next_step(findings),
+        findings=findings,
+        facts=raw,
+        unseen=_unseen(facts, raw),
+        timing_ms={},
+    )
+
+
+def chosen(options: Options) -> dict[str, base.Check]:
+    """The checks to run; with `only`, these and what they need."""
+    from doctor.checks.yaml_rules import rules
+
+    if options.only is None:
+        return base.all_checks(rules(options.overlays))
+    return base.selected_checks(options.only, rules(options.overlays))
+
+
+def areas_of(checks: dict[str, base.Check]) -> list[str]:
+    """The probe areas whose facts these checks read."""
+    return sorted({path.partition(".")[0] for item in checks.values() for path in item.reads})
+
+
+def _asked_for(findings: list[Finding], pattern: str) -> list[Finding]:
+    """What was asked for, and of what it needs only what did not pass."""
+    from fnmatch import fnmatchcase
+
+    return [
+        item
+        for item in findings
+        if fnmatchcase(item.id, pattern) or item.outcome not in (Outcome.PASS, Outcome.SKIP)
+    ]
+
+
+def _unseen(facts: Facts, raw: dict[str, Any]) -> list[Unseen]:
+    found = []
+    for area, kind in AREAS.items():
+        if area not in raw:
+            continue
+        for name in kind.__struct_fields__:
+            fact = getattr(getattr(facts, area), name)
+            if isinstance(fact, Unknown):
+                found.append(Unseen(fact=f"{area}.{name}", reason=fact.reason))
+    return found
+
+
+def _host_name(facts: Facts, label: str) -> HostName:
+    def text(fact: Any) -> str:
+        return str(fact.value) if isinstance(fact, Known) else ""
+
+    platform = text(facts.host.hardware)
+    inside = text(facts.host.container)
+    if inside and inside != "none":
+        platform = f"{platform or 'unknown hardware'}, in {inside}"
+    pretty = ""
+    for line in text(facts.host.os_release).splitlines():
+        if line.startswith("PRETTY_NAME="):
+            pretty = line.partition("=")[2].strip().strip("\"'")
+    return HostName(
+        name=text(facts.host.name), source=label, platform=platform, distribution=pretty
+    )
+
+
+def _since(started: float) -> int:
+    return int((time.monotonic() - started) * 1000)
+
+
+def check_facts(raw: dict[str, Any], options: Options, emit: Emit = ignore) -> Report:
+    """Judge facts that were probed elsewhere."""
+    tell = Clock(emit)
+    tell(RunStarted(verb="check", source=options.label))
+    knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
+    return judge(raw, chosen(options), knowledge, options, tell)
+
+
+def listed(only: str | None, overlays: tuple[Path, ...]) -> list[tuple[base.Check, Knowledge]]:
+    """Every check, with what is needed to cite its sources."""
+    from fnmatch import fnmatchcase
+
+    knowledge = Knowledge(date.min, overlays=overlays)
+    checks = chosen(Options(as_of=date.min, overlays=overlays))
+    return [
+        (item, knowledge)
+        for id, item in sorted(checks.items())
+        if only is None or fnmatchcase(id, only)
+    ]
