@@ -274,6 +274,8 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     nccl: LibrariesPart = msgspec.field(default_factory=LibrariesPart)
     cudnn: LibrariesPart = msgspec.field(default_factory=LibrariesPart)
     compat: CompatPart | None = None
+    stubs: list[str] = []
+    """Folders in which libcuda.so.1 is the toolkit's stub."""
     ld_library_path: list[str] = []
     ldconfig: list[str] = []
     """Folders that ld.so.conf puts before the system's."""
@@ -305,3 +307,8 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     as_of: str = "2026-11-30"
     says: dict[str, Any] = {}
     """argv prefix, cuInit, nvml or a unit name -> an output that no other field implies."""
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a description, for `doctor schema description`."""
+    return msgspec.json.schema(Description)

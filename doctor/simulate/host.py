@@ -28,6 +28,10 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     bound_to: str | None
     on_nvswitch: bool
     """The board is an SXM part of an NVSwitch system: it has a fabric state."""
+    initialised: bool = True
+    """The driver took the board over; NVML does not list one that it refused (wrong flavour, no BAR1, not supported)."""
+    refusal: str = ""
+    """Why not: flavor-open, flavor-proprietary, unsupported, bar1, held; empty when initialised."""
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
