@@ -250,7 +250,10 @@ class EngineOption(Row, frozen=True, kw_only=True):
 
 
 class OptionValues(Row, frozen=True, kw_only=True):
-    """What an option accepts, and its default, in a range of releases."""
+    """What an option accepts, and its default, in a range of releases.
+
+    `open_ended` says that more values exist than are listed: one that is not listed is then unknown, not wrong.
+    """
 
     KEY: ClassVar = ("command", "name", "since")
     RANGE: ClassVar = ("since", "until")
@@ -260,6 +263,7 @@ class OptionValues(Row, frozen=True, kw_only=True):
     since: Pep440Version
     until: Pep440Version | None = None
     values: tuple[str, ...] = ()
+    open_ended: bool = False
     interval: str | None = None
     default: str | None = None
     max_on_cuda: str | None = None

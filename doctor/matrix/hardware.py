@@ -78,13 +78,24 @@ class CudaMajor(Row, frozen=True, kw_only=True):
 
 
 class ForwardCompat(Row, frozen=True, kw_only=True):
-    """Which kernel-driver branches a cuda-compat package may sit on."""
+    """Which older kernel-driver branches a cuda-compat package may sit on, as NVIDIA's image of the release says."""
 
     KEY: ClassVar = ("cuda",)
 
     cuda: CudaVersion
     package: str
     driver_branches: tuple[DriverBranch, ...]
+    brands: tuple[str, ...] = ()
+
+    @property
+    def require(self) -> str:
+        """The NVIDIA_REQUIRE_CUDA of the nvidia/cuda image of this release."""
+        alternatives = [
+            f"brand={brand},driver>={branch.number},driver<{branch.number + 1}"
+            for branch in self.driver_branches
+            for brand in self.brands
+        ]
+        return " ".join([f"cuda>={self.cuda}", *alternatives])
 
 
 class Gpu(Row, frozen=True, kw_only=True):
@@ -95,6 +106,7 @@ class Gpu(Row, frozen=True, kw_only=True):
     family: str
     names: str
     examples: tuple[str, ...] = ()
+    market: Literal["datacenter", "workstation", "geforce", "embedded"] | None = None
     architecture: str
     compute_capability: ComputeCapability
     first_cuda: CudaVersion
@@ -132,13 +144,19 @@ class Architecture(Row, frozen=True, kw_only=True):
 
 
 class PciDevice(Row, frozen=True, kw_only=True):
-    """A PCI device id of vendor 10de and the product it is, for hosts without a driver to ask."""
+    """A PCI device id of vendor 10de and the product it is, for hosts without a driver to ask.
+
+    `also` are the names of boards with the same device id and another subsystem id.
+    """
 
     KEY: ClassVar = ("device",)
 
     device: str
     name: str
+    kind: Literal["gpu", "nvswitch"] = "gpu"
+    also: tuple[str, ...] = ()
     chip: str | None = None
+    compute_capability: ComputeCapability | None = None
     family: str | None = None
 
 

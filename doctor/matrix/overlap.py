@@ -117,4 +117,6 @@ def _range(row: Row) -> Specifier:
 def _points(*texts: str) -> set[Pep440Version]:
     """Every version that bounds a range, one just above each, and one below all: enough to see two ranges meet."""
     named = {part.strip().lstrip("<>=!~").removesuffix(".*") for text in texts for part in text.split(",") if part.strip()}
-    return {Pep440Version(text) for name in named for text in (name, f"{name}.0.1")} | {Pep440Version("0")}
+    bounds = {Pep440Version.parse(name) for name in named}
+    above = {Pep440Version(f"{bound.key.base_version}.0.1") for bound in bounds}
+    return bounds | above | {Pep440Version("0")}

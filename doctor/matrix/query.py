@@ -313,15 +313,15 @@ def repository(matrix: Matrix, where: Distribution | str) -> Repository | None:
 
 
 def driver_packages(
-    matrix: Matrix, where: Distribution, *, flavor: ModuleFlavor | None = None, origin: str | None = None
+    matrix: Matrix, where: Distribution, *, flavor: ModuleFlavor | None = None, archive: str | None = None
 ) -> tuple[DriverPackages, ...]:
-    """The package sets that install a driver on a distribution, of one flavour and origin if asked."""
+    """The package sets that install a driver on a distribution, of one flavour and archive if asked."""
     return tuple(
         row
         for row in matrix.rows(DriverPackages)
         if row.distribution == where.key
         and (flavor is None or row.flavor == flavor)
-        and (origin is None or row.origin == origin)
+        and (archive is None or row.archive == archive)
     )
 
 

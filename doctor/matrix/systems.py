@@ -65,13 +65,13 @@ class Repository(Row, frozen=True, kw_only=True):
 
 
 class DriverPackages(Row, frozen=True, kw_only=True):
-    """The packages that install one driver flavour from one origin on one distribution release."""
+    """The packages that install one driver flavour from one archive on one distribution release."""
 
-    KEY: ClassVar = ("distribution", "origin", "flavor", "branch", "purpose")
+    KEY: ClassVar = ("distribution", "archive", "flavor", "branch", "purpose")
     SITE_MAY_ADD: ClassVar = False
 
     distribution: str
-    origin: Literal["distribution", "nvidia"]
+    archive: Literal["distribution", "nvidia"]
     flavor: ModuleFlavor
     purpose: Literal["server", "desktop", "any"]
     packages: tuple[str, ...]
@@ -167,7 +167,7 @@ class KnownIssue(Row, frozen=True, kw_only=True):
     id: str
     finding: str
     layer_of_stack: str
-    symptoms: tuple[str, ...]
+    symptoms: tuple[str, ...] = ()
     cause: str
     look_at: tuple[str, ...] = ()
     remedy: tuple[str, ...] = ()
