@@ -4,7 +4,7 @@ import base64
 import json
 import os
 import stat as statmod
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from doctor.probes.source import Source
 
@@ -76,13 +76,24 @@ class RecordedSource(Source):
             found[(tuple(map(str, argv)), tuple(sorted(env.items())))] = record
         return found
 
+    def _holds(self, path: str) -> bool:
+        """Whether the recording has the bytes of that file."""
+        return os.path.isfile(os.path.normpath(self.folder + "/files" + path))
+
+    def _stored(self, path: str) -> Optional[bytes]:
+        """The bytes of that file, or None."""
+        if not self._holds(path):
+            return None
+        with open(os.path.normpath(self.folder + "/files" + path), "rb") as file:
+            return file.read()
+
     def _read(self, path: str) -> Dict[str, Any]:
         where = os.path.normpath(self.folder + "/files" + path)
         if not where.startswith(self.folder + "/files/"):
             return {"error": "denied"}
-        if os.path.isfile(where):
-            with open(where, "rb") as file:
-                return {"data": file.read()}
+        data = self._stored(path)
+        if data is not None:
+            return {"data": data}
         record = self._paths.get(path)
         if isinstance(record, dict) and record.get("type") in ("absent", "denied"):
             return {"error": record["type"]}
@@ -108,7 +119,7 @@ class RecordedSource(Source):
             ):
                 record["error"] = "not recorded"
             return record
-        if os.path.isfile(os.path.normpath(self.folder + "/files" + path)):
+        if self._holds(path):
             return (
                 {"type": "error", "error": "not recorded"}
                 if entries or statvfs

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from doctor.simulate.host import Host
 from doctor.simulate.writer import RecordingWriter
 
-NOT_WRITERS = frozenset({"description", "host", "resolve", "simulator", "writer", "boards"})
-"""Modules of this package that hold no writer. Each other module defines `write(host, out)`."""
+Write = Callable[[Host, RecordingWriter], None]
 
 
 def simulate(description: Any) -> RecordingWriter:
@@ -17,12 +19,32 @@ def simulate(description: Any) -> RecordingWriter:
 
     Writers run in the order of their names; `says` comes last and replaces answers.
     """
-    import doctor.simulate as package
     from doctor.simulate.resolve import resolve
 
-    host = resolve(description)
+    return record(resolve(description))
+
+
+def record(host: Host) -> RecordingWriter:
+    """The recording of a resolved host."""
+    from doctor.simulate.says import check
+    from doctor.simulate.says import write as replace_answers
+
+    check(host)
     out = RecordingWriter(recorded_at=f"{host.d.as_of}T12:00:00+00:00", host=host.d.name)
-    names = sorted(item.name for item in pkgutil.iter_modules(package.__path__))
-    for name in [name for name in names if name not in NOT_WRITERS and name != "says"] + ["says"]:
-        importlib.import_module(f"doctor.simulate.{name}").write(host, out)
+    for write in writers().values():
+        write(host, out)
+    replace_answers(host, out)
     return out
+
+
+@cache
+def writers() -> dict[str, Write]:
+    """The modules of this package that define `write(host, out)`, by name."""
+    import doctor.simulate as package
+
+    found = {}
+    for name in sorted(item.name for item in pkgutil.iter_modules(package.__path__)):
+        write = getattr(importlib.import_module(f"doctor.simulate.{name}"), "write", None)
+        if write is not None and name != "says":
+            found[name] = write
+    return found
