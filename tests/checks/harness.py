@@ -126,11 +126,9 @@ def knowledge(as_of: str = "2026-11-30") -> Knowledge:
 @cache
 def checks() -> dict[str, Check]:
     """Every check and rule."""
-    try:
-        from doctor.checks.yaml_rules import load_rules
-    except ImportError:
-        return all_checks()
-    return all_checks(load_rules())
+    from doctor.checks.yaml_rules import rules
+
+    return all_checks(rules())
 
 
 def closure(ids: list[str]) -> dict[str, Check]:
