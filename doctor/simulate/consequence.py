@@ -96,7 +96,9 @@ def node_state(host: Host, path: str) -> str:
     said = host.part.nodes.get(path)
     if said == "file":
         return "file"
-    if said == "none" or (path.startswith("/dev/nvidia-uvm") and said is None and uvm_missing(host.d)):
+    if said == "none" or (
+        path.startswith("/dev/nvidia-uvm") and said is None and uvm_missing(host.d)
+    ):
         return "char" if host.part.modprobe and not host.in_container else "none"
     return "char"
 

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from doctor.errors import UsageError
 from doctor.simulate.description import Description, DriverPart, GpuPart
+from doctor.simulate.sizes import size
 
 
 def check_consistency(d: Description) -> None:
     """UsageError with one sentence for the first contradiction."""
+    _check_sizes(d)
     for problem in (
         _platform(d),
         _driver(d),
         _container(d),
-        _kernel(d),
     ):
         if problem:
-            raise UsageError(f"the description contradicts itself: {problem}", "change one of the two")
+            raise UsageError(
+                f"the description contradicts itself: {problem}", "change one of the two"
+            )
+
+
+def _check_sizes(d: Description) -> None:
+    said = {"mem": d.mem, "shm.size": d.shm.size, "shm.used": d.shm.used}
+    for name, disk in d.disk.items():
+        said |= {f"disk.{name}.size": disk.size, f"disk.{name}.free": disk.free}
+    if d.wsl:
+        said["wsl.memory"] = d.wsl.memory
+    for key, text in said.items():
+        if text is not None:
+            size(text, key)
 
 
 def _platform(d: Description) -> str | None:
@@ -60,14 +74,11 @@ def _container(d: Description) -> str | None:
     c = d.containers
     if c.docker == "none" and c.daemon_runtimes:
         return "containers.docker is none and daemon_runtimes is not empty"
-    if c.docker in (None, "none") and c.podman in (None, "none") and c.containerd in (None, "none") and c.running:
+    if (
+        c.docker in (None, "none")
+        and c.podman in (None, "none")
+        and c.containerd in (None, "none")
+        and c.running
+    ):
         return "a container is running and no engine is installed"
-    if c.origin == "snap" and d.distro.startswith(("rocky", "rhel", "almalinux")):
-        return None
-    return None
-
-
-def _kernel(d: Description) -> str | None:
-    if d.headers not in (None, "none") and d.headers == "":
-        return "headers is empty"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import re
 from typing import Any
@@ -37,18 +38,37 @@ def _explained(text: str, shape: Any) -> UsageError:
         near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
         where = _spoken(path)
         place = f" under {where}" if where else ""
-        hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
+        elsewhere = [] if near else sorted(_holders(key, shape))
+        if near:
+            hint = f"did you mean {near[0]}?"
+        elif elsewhere:
+            hint = f"{key} is a key of {elsewhere[0]}"
+        else:
+            hint = "see: doctor schema description"
         return UsageError(f"the description has no key {key}{place}; {hint}", hint)
     wrong = _WRONG_TYPE.match(text)
     what, path = (wrong["what"], wrong["path"]) if wrong else (text, None)
     where = _spoken(path or "$") or "the description"
-    hint = "put versions in quotes" if "got `float`" in text else "see: doctor schema description"
-    return UsageError(f"{where}: {what[:1].lower()}{what[1:]}", hint)
+    if "got `float`" in text:
+        return UsageError(
+            f"{where}: a bare number loses its end; put versions in quotes", "quote it"
+        )
+    plain = what.replace("`", "").replace("object", "mapping").replace(" | null", "")
+    return UsageError(f"{where}: {plain[:1].lower()}{plain[1:]}", "see: doctor schema description")
 
 
 def _spoken(path: str) -> str:
     """`$.containers.cdi` -> containers.cdi."""
     return path.removeprefix("$").removeprefix(".")
+
+
+def _holders(key: str, shape: Any) -> set[str]:
+    """Sections whose own keys include this one."""
+    return {name for name in _names(shape) if key in _section_names(_child(shape, name))}
+
+
+def _section_names(shape: Any) -> list[str]:
+    return _names(shape) + _names(_item(shape))
 
 
 def _structs(shape: Any) -> list[Any]:
@@ -97,6 +117,8 @@ def _said_plainly(value: Any, shape: Any) -> Any:
     if isinstance(value, list):
         return [_said_plainly(item, _item(shape)) for item in value]
     if _text_only(shape):
+        if isinstance(value, datetime.date):
+            return value.isoformat()
         if isinstance(value, bool):
             return "on" if value else "off"
         if isinstance(value, int):
@@ -107,6 +129,10 @@ def _said_plainly(value: Any, shape: Any) -> Any:
 def _text_only(shape: Any) -> bool:
     options = shape.types if isinstance(shape, msgspec.inspect.UnionType) else (shape,)
     kinds = (msgspec.inspect.StrType, msgspec.inspect.LiteralType, msgspec.inspect.NoneType)
-    has_text = any(isinstance(part, msgspec.inspect.StrType | msgspec.inspect.LiteralType) for part in options)
-    structs_or_text = all(isinstance(part, (*kinds, msgspec.inspect.StructType)) for part in options)
+    has_text = any(
+        isinstance(part, msgspec.inspect.StrType | msgspec.inspect.LiteralType) for part in options
+    )
+    structs_or_text = all(
+        isinstance(part, (*kinds, msgspec.inspect.StructType)) for part in options
+    )
     return has_text and structs_or_text

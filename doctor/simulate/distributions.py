@@ -111,7 +111,16 @@ _EL_NAMES = {
     "centos": ("CentOS Linux {v}", "rhel fedora"),
     "ol": ("Oracle Linux Server {v}", "fedora"),
 }
-_ALIASES = {"alma": "almalinux", "redhat": "rhel", "oracle": "ol", "amazon": "amzn", "al2023": "amzn", "archlinux": "arch", "opensuse": "opensuse-leap", "suse": "sles"}
+_ALIASES = {
+    "alma": "almalinux",
+    "redhat": "rhel",
+    "oracle": "ol",
+    "amazon": "amzn",
+    "al2023": "amzn",
+    "archlinux": "arch",
+    "opensuse": "opensuse-leap",
+    "suse": "sles",
+}
 _FEDORA = {
     "40": ("6.8.5-301.fc40.{arch}", "2.39", "14.0.1", "3.12.2"),
     "41": ("6.11.4-301.fc41.{arch}", "2.40", "14.2.1", "3.13.0"),
@@ -120,28 +129,187 @@ _FEDORA = {
     "44": ("6.19.4-200.fc44.{arch}", "2.43", "16.0.1", "3.14.3"),
 }
 _OTHERS = (
-    Release(id="amzn", version="2023", family="rhel", pretty="Amazon Linux 2023.8", like="fedora", kernel="6.1.147-172.266.amzn2023.{arch}", glibc="2.34", gcc="11.5.0", python="3.9.23"),
-    Release(id="amzn", version="2", family="rhel", pretty="Amazon Linux 2", like="centos rhel fedora", kernel="5.10.238-234.956.amzn2.{arch}", glibc="2.26", gcc="7.3.1", python="3.7.16"),
-    Release(id="opensuse-leap", version="15.6", family="suse", pretty="openSUSE Leap 15.6", like="suse opensuse", kernel="6.4.0-150600.23.65-default", glibc="2.38", gcc="7.5.0", python="3.6.15"),
-    Release(id="opensuse-tumbleweed", version="", family="suse", pretty="openSUSE Tumbleweed", like="opensuse suse", kernel="6.17.7-1-default", glibc="2.42", gcc="15.2.1", python="3.13.9"),
-    Release(id="sles", version="15.6", family="suse", pretty="SUSE Linux Enterprise Server 15 SP6", like="suse", kernel="6.4.0-150600.23.65-default", glibc="2.38", gcc="7.5.0", python="3.6.15"),
-    Release(id="sles", version="15.7", family="suse", pretty="SUSE Linux Enterprise Server 15 SP7", like="suse", kernel="6.4.0-150700.53.16-default", glibc="2.38", gcc="7.5.0", python="3.6.15"),
-    Release(id="arch", version="", family="other", pretty="Arch Linux", kernel="6.17.8-arch1-1", glibc="2.42", gcc="15.2.1", python="3.13.7"),
-    Release(id="manjaro", version="", family="other", pretty="Manjaro Linux", like="arch", kernel="6.12.48-1-MANJARO", glibc="2.42", gcc="15.2.1", python="3.13.7"),
-    Release(id="nixos", version="24.05", family="other", pretty="NixOS 24.05 (Uakari)", codename="uakari", kernel="6.6.68", glibc="2.39", gcc="13.2.0", python="3.11.10"),
-    Release(id="nixos", version="25.05", family="other", pretty="NixOS 25.05 (Warbler)", codename="warbler", kernel="6.12.41", glibc="2.40", gcc="14.2.1", python="3.12.11"),
-    Release(id="solus", version="4.7", family="other", pretty="Solus 4.7 Endurance", kernel="6.12.9-312.current", glibc="2.40", gcc="14.2.0", python="3.11.11"),
-    Release(id="gentoo", version="2.17", family="other", pretty="Gentoo Linux", kernel="6.12.54-gentoo-dist", glibc="2.41", gcc="14.3.1", python="3.13.7"),
-    Release(id="pop", version="22.04", family="debian", pretty="Pop!_OS 22.04 LTS", like="ubuntu debian", codename="jammy", kernel="6.9.3-76060903-generic", glibc="2.35", gcc="11.4.0", python="3.10.12"),
-    Release(id="linuxmint", version="22", family="debian", pretty="Linux Mint 22", like="ubuntu debian", codename="wilma", kernel="6.8.0-85-generic", glibc="2.39", gcc="13.3.0", python="3.12.3"),
-    Release(id="azurelinux", version="3.0", family="other", pretty="Microsoft Azure Linux 3.0", kernel="6.6.96.1-1.azl3", glibc="2.38", gcc="13.2.0", python="3.12.9"),
-    Release(id="alpine", version="3.21", family="other", pretty="Alpine Linux v3.21", kernel="6.12.31-0-lts", glibc="", gcc="14.2.0", python="3.12.10"),
+    Release(
+        id="amzn",
+        version="2023",
+        family="rhel",
+        pretty="Amazon Linux 2023.8",
+        like="fedora",
+        kernel="6.1.147-172.266.amzn2023.{arch}",
+        glibc="2.34",
+        gcc="11.5.0",
+        python="3.9.23",
+    ),
+    Release(
+        id="amzn",
+        version="2",
+        family="rhel",
+        pretty="Amazon Linux 2",
+        like="centos rhel fedora",
+        kernel="5.10.238-234.956.amzn2.{arch}",
+        glibc="2.26",
+        gcc="7.3.1",
+        python="3.7.16",
+    ),
+    Release(
+        id="opensuse-leap",
+        version="15.6",
+        family="suse",
+        pretty="openSUSE Leap 15.6",
+        like="suse opensuse",
+        kernel="6.4.0-150600.23.65-default",
+        glibc="2.38",
+        gcc="7.5.0",
+        python="3.6.15",
+    ),
+    Release(
+        id="opensuse-tumbleweed",
+        version="",
+        family="suse",
+        pretty="openSUSE Tumbleweed",
+        like="opensuse suse",
+        kernel="6.17.7-1-default",
+        glibc="2.42",
+        gcc="15.2.1",
+        python="3.13.9",
+    ),
+    Release(
+        id="sles",
+        version="15.6",
+        family="suse",
+        pretty="SUSE Linux Enterprise Server 15 SP6",
+        like="suse",
+        kernel="6.4.0-150600.23.65-default",
+        glibc="2.38",
+        gcc="7.5.0",
+        python="3.6.15",
+    ),
+    Release(
+        id="sles",
+        version="15.7",
+        family="suse",
+        pretty="SUSE Linux Enterprise Server 15 SP7",
+        like="suse",
+        kernel="6.4.0-150700.53.16-default",
+        glibc="2.38",
+        gcc="7.5.0",
+        python="3.6.15",
+    ),
+    Release(
+        id="arch",
+        version="",
+        family="other",
+        pretty="Arch Linux",
+        kernel="6.17.8-arch1-1",
+        glibc="2.42",
+        gcc="15.2.1",
+        python="3.13.7",
+    ),
+    Release(
+        id="manjaro",
+        version="",
+        family="other",
+        pretty="Manjaro Linux",
+        like="arch",
+        kernel="6.12.48-1-MANJARO",
+        glibc="2.42",
+        gcc="15.2.1",
+        python="3.13.7",
+    ),
+    Release(
+        id="nixos",
+        version="24.05",
+        family="other",
+        pretty="NixOS 24.05 (Uakari)",
+        codename="uakari",
+        kernel="6.6.68",
+        glibc="2.39",
+        gcc="13.2.0",
+        python="3.11.10",
+    ),
+    Release(
+        id="nixos",
+        version="25.05",
+        family="other",
+        pretty="NixOS 25.05 (Warbler)",
+        codename="warbler",
+        kernel="6.12.41",
+        glibc="2.40",
+        gcc="14.2.1",
+        python="3.12.11",
+    ),
+    Release(
+        id="solus",
+        version="4.7",
+        family="other",
+        pretty="Solus 4.7 Endurance",
+        kernel="6.12.9-312.current",
+        glibc="2.40",
+        gcc="14.2.0",
+        python="3.11.11",
+    ),
+    Release(
+        id="gentoo",
+        version="2.17",
+        family="other",
+        pretty="Gentoo Linux",
+        kernel="6.12.54-gentoo-dist",
+        glibc="2.41",
+        gcc="14.3.1",
+        python="3.13.7",
+    ),
+    Release(
+        id="pop",
+        version="22.04",
+        family="debian",
+        pretty="Pop!_OS 22.04 LTS",
+        like="ubuntu debian",
+        codename="jammy",
+        kernel="6.9.3-76060903-generic",
+        glibc="2.35",
+        gcc="11.4.0",
+        python="3.10.12",
+    ),
+    Release(
+        id="linuxmint",
+        version="22",
+        family="debian",
+        pretty="Linux Mint 22",
+        like="ubuntu debian",
+        codename="wilma",
+        kernel="6.8.0-85-generic",
+        glibc="2.39",
+        gcc="13.3.0",
+        python="3.12.3",
+    ),
+    Release(
+        id="azurelinux",
+        version="3.0",
+        family="other",
+        pretty="Microsoft Azure Linux 3.0",
+        kernel="6.6.96.1-1.azl3",
+        glibc="2.38",
+        gcc="13.2.0",
+        python="3.12.9",
+    ),
+    Release(
+        id="alpine",
+        version="3.21",
+        family="other",
+        pretty="Alpine Linux v3.21",
+        kernel="6.12.31-0-lts",
+        glibc="",
+        gcc="14.2.0",
+        python="3.12.10",
+    ),
 )
 
 
 def release(name: str) -> Release:
     """The release called `ubuntu-24.04` or the like; UsageError names the nearest one."""
-    distro, _, version = name.rpartition("-") if name.rpartition("-")[2][:1].isdigit() else (name, "", "")
+    distro, _, version = (
+        name.rpartition("-") if name.rpartition("-")[2][:1].isdigit() else (name, "", "")
+    )
     distro = _ALIASES.get(distro, distro)
     if distro in _EL_NAMES and version:
         found = _el(distro, version)
@@ -149,7 +317,16 @@ def release(name: str) -> Release:
             return found
     if distro == "fedora" and version in _FEDORA:
         kernel, glibc, gcc, python = _FEDORA[version]
-        return Release(id="fedora", version=version, family="rhel", pretty=f"Fedora Linux {version} (Server Edition)", kernel=kernel, glibc=glibc, gcc=gcc, python=python)
+        return Release(
+            id="fedora",
+            version=version,
+            family="rhel",
+            pretty=f"Fedora Linux {version} (Server Edition)",
+            kernel=kernel,
+            glibc=glibc,
+            gcc=gcc,
+            python=python,
+        )
     key = f"{distro}-{version}" if version else distro
     known = _table()
     if key in known:
@@ -172,7 +349,17 @@ def _el(distro: str, version: str) -> Release | None:
         kernel = newest
     shown = version if minor else f"{major}.{last}" if major != "7" else "7"
     pretty, like = _EL_NAMES[distro]
-    return Release(id=distro, version=shown, family="rhel", pretty=pretty.format(v=shown), like=like, kernel=kernel, glibc=glibc, gcc=gcc, python=python)
+    return Release(
+        id=distro,
+        version=shown,
+        family="rhel",
+        pretty=pretty.format(v=shown),
+        like=like,
+        kernel=kernel,
+        glibc=glibc,
+        gcc=gcc,
+        python=python,
+    )
 
 
 def _like_nearest(distro: str, major: str, minor: str) -> Release | None:
@@ -182,22 +369,54 @@ def _like_nearest(distro: str, major: str, minor: str) -> Release | None:
     if not before or int(minor) > max(map(int, kernels)) + 3:
         return None
     near = _el(distro, f"{major}.{max(before, key=int)}")
-    return near and msgspec.structs.replace(near, version=f"{major}.{minor}", pretty=near.pretty.replace(near.version, f"{major}.{minor}"))
+    return near and msgspec.structs.replace(
+        near,
+        version=f"{major}.{minor}",
+        pretty=near.pretty.replace(near.version, f"{major}.{minor}"),
+    )
 
 
 def _el_examples() -> list[str]:
-    return [f"{name}-{major}" for name in _EL_NAMES for major in _EL] + [
-        f"{name}-{major}.{minor}" for name in _EL_NAMES for major, row in _EL.items() for minor in row[1]
-    ] + [f"fedora-{version}" for version in _FEDORA]
+    return (
+        [f"{name}-{major}" for name in _EL_NAMES for major in _EL]
+        + [
+            f"{name}-{major}.{minor}"
+            for name in _EL_NAMES
+            for major, row in _EL.items()
+            for minor in row[1]
+        ]
+        + [f"fedora-{version}" for version in _FEDORA]
+    )
 
 
 def _table() -> dict[str, Release]:
     found: dict[str, Release] = {}
     for version, code, kernel, glibc, gcc, python in _UBUNTU:
         lts = " LTS" if version.endswith(".04") and int(version[:2]) % 2 == 0 else ""
-        found[f"ubuntu-{version}"] = Release(id="ubuntu", version=version, family="debian", pretty=f"Ubuntu {version}{lts}", like="debian", codename=code, kernel=kernel, glibc=glibc, gcc=gcc, python=python)
+        found[f"ubuntu-{version}"] = Release(
+            id="ubuntu",
+            version=version,
+            family="debian",
+            pretty=f"Ubuntu {version}{lts}",
+            like="debian",
+            codename=code,
+            kernel=kernel,
+            glibc=glibc,
+            gcc=gcc,
+            python=python,
+        )
     for version, code, kernel, glibc, gcc, python in _DEBIAN:
-        found[f"debian-{version}"] = Release(id="debian", version=version, family="debian", pretty=f"Debian GNU/Linux {version} ({code})", codename=code, kernel=kernel, glibc=glibc, gcc=gcc, python=python)
+        found[f"debian-{version}"] = Release(
+            id="debian",
+            version=version,
+            family="debian",
+            pretty=f"Debian GNU/Linux {version} ({code})",
+            codename=code,
+            kernel=kernel,
+            glibc=glibc,
+            gcc=gcc,
+            python=python,
+        )
     for item in _OTHERS:
         found[f"{item.id}-{item.version}" if item.version else item.id] = item
         found.setdefault(item.id, item)

@@ -98,10 +98,9 @@ def _driver(d: Description, models: list[tuple[GpuPart, Model]], same_kernel: bo
     if d.driver == "none" or (d.driver is None and not models):
         return Driver()
     part = d.driver if isinstance(d.driver, DriverPart) else DriverPart(version=d.driver)
-    version = part.version or _said_version(part) or _default_version(models)
-    flavor = part.flavor or _default_flavor(version, models)
-    if version == "none":
-        version = None
+    said = part.version or _said_version(part) or _default_version(models)
+    flavor = part.flavor or _default_flavor(said, models)
+    version = _version(said)
     origin = part.origin or "cuda-repo"
     in_dkms = d.dkms.state in ("added", "built", "failed")
     disk = _first(part.disk, None if in_dkms else version)
@@ -297,8 +296,3 @@ def _bound(board: Board, driver: Driver) -> Board:
         return board
     accepted = board.initialised or board.refusal == "flavor-proprietary"
     return msgspec.structs.replace(board, bound_to="nvidia" if accepted else None)
-
-
-def contradiction(text: str, hint: str = "") -> UsageError:
-    """Two parts of a description cannot both be true."""
-    return UsageError(text, hint or "change one of the two")

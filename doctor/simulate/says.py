@@ -10,7 +10,7 @@ from doctor.simulate.consequence import cuda_answer, nvml_answer
 from doctor.simulate.host import Host
 from doctor.simulate.writer import RecordingWriter
 
-FIELD_OF_COMMAND = {
+FIELD_OF_COMMAND: dict[tuple[str, ...], str] = {
     ("uname", "-r"): "kernel",
     ("getconf", "GNU_LIBC_VERSION"): "glibc",
     ("apt-mark", "showhold"): "holds",
@@ -26,20 +26,26 @@ def check(host: Host) -> None:
     for key, said in host.d.says.items():
         if key == "cuInit":
             if not isinstance(said, int) or isinstance(said, bool):
-                raise UsageError(f"says.cuInit: {said} is not a number", "write cuInit's code, for example 803")
+                raise UsageError(
+                    f"says.cuInit: {said} is not a number", "write cuInit's code, for example 803"
+                )
             implied = cuda_answer(bare)
             if implied not in (0, said):
                 raise _denied("cuInit", said, "none" if implied is None else implied)
         elif key == "nvml":
             if said != "ok" and not str(said).startswith("NVML_ERROR_"):
-                raise UsageError(f"says.nvml: {said} is not an NVML result", "write ok or NVML_ERROR_...")
+                raise UsageError(
+                    f"says.nvml: {said} is not an NVML result", "write ok or NVML_ERROR_..."
+                )
             init = nvml_answer(bare)
             if init not in ("ok", said):
                 raise _denied("nvml", said, init)
         else:
             field = FIELD_OF_COMMAND.get(tuple(shlex.split(key)))
             if field:
-                raise UsageError(f"says.{key}: the field {field} decides that output", f"set {field} instead")
+                raise UsageError(
+                    f"says.{key}: the field {field} decides that output", f"set {field} instead"
+                )
 
 
 def _denied(key: str, said: Any, implied: Any) -> UsageError:
@@ -61,36 +67,24 @@ def write(host: Host, out: RecordingWriter) -> None:
 
 
 def _command(prefix: list[str], said: Any, out: RecordingWriter) -> None:
-    answer = said if isinstance(said, dict) else {"stdout": str(said)}
+    answer: dict[str, Any] = said if isinstance(said, dict) else {"stdout": str(said)}
     wrong = set(answer) - {"stdout", "stderr", "rc", "error", "signal"}
     if wrong:
         raise UsageError(
             f"says.{shlex.join(prefix)}: no key {sorted(wrong)[0]}",
             "known here: stdout, stderr, rc, error, signal",
         )
-    matches = [argv for argv, _ in out.commands if list(argv[: len(prefix)]) == prefix]
-    for argv in matches or [tuple(prefix)]:
-        for known_argv, env in list(out.commands) or []:
-            if known_argv == argv:
-                out.command(
-                    list(argv),
-                    _text(answer.get("stdout", "")),
-                    rc=answer.get("rc", 0),
-                    stderr=_text(answer.get("stderr", "")),
-                    error=answer.get("error"),
-                    signal=answer.get("signal"),
-                    env=dict(env),
-                )
-                break
-        else:
-            out.command(
-                list(argv),
-                _text(answer.get("stdout", "")),
-                rc=answer.get("rc", 0),
-                stderr=_text(answer.get("stderr", "")),
-                error=answer.get("error"),
-                signal=answer.get("signal"),
-            )
+    asked = [key for key in out.commands if list(key[0][: len(prefix)]) == prefix]
+    for argv, env in asked or [(tuple(prefix), ())]:
+        out.command(
+            list(argv),
+            _text(answer.get("stdout", "")),
+            rc=int(answer.get("rc", 0)),
+            stderr=_text(answer.get("stderr", "")),
+            error=answer.get("error"),
+            signal=answer.get("signal"),
+            env=dict(env),
+        )
 
 
 def _text(value: Any) -> str:
