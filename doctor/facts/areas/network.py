@@ -11,7 +11,9 @@ class RdmaPort(Record, frozen=True, kw_only=True):
     device: str
     port: int
     state: str
+    """ACTIVE, DOWN, INIT, ARMED."""
     link_layer: str
+    """InfiniBand or Ethernet."""
     rate: str | None = None
 
 
@@ -23,5 +25,8 @@ class NetworkFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     peermem: Fact[str] = NOT_PROBED
     """nvidia_peermem or nv_peer_mem when loaded."""
     rdma_modules: Fact[list[str]] = NOT_PROBED
-    """Loaded ib_*, mlx5_* modules."""
+    """Loaded ib_*, mlx5_*, rdma_* modules."""
     interfaces: Fact[list[str]] = NOT_PROBED
+    """Names in /sys/class/net."""
+    interfaces_up: Fact[list[str]] = NOT_PROBED
+    """Those that run (operstate up or unknown), without lo."""
