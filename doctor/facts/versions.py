@@ -1,11 +1,12 @@
 """Named version types, each with the total order of the world it comes from.
 
-A driver, a CUDA release, a kernel, a Debian package, an RPM package, a glibc and a Python distribution are all
-"versions", and comparing one with another's rules, or two kinds with each other, is how wrong verdicts are made.
-Comparing different kinds therefore raises `TypeError`. `str()` gives the text that was read, never a normal form.
+A driver, a CUDA release, a kernel, a Debian package, an RPM package, a glibc and a Python
+distribution are all "versions", and comparing one with another's rules, or two kinds with each
+other, is how wrong verdicts are made. Comparing different kinds therefore raises `TypeError`.
+`str()` gives the text that was read, never a normal form.
 
-The constructor does not look at the text; `parse` does. The matrix constructs what it validated when it was built,
-so parsing happens only for versions that are compared.
+The constructor does not look at the text; `parse` does. The matrix constructs what it validated
+when it was built, so parsing happens only for versions that are compared.
 
 Nothing here may import more than the standard library at import time: every command pays for it.
 """
@@ -13,16 +14,18 @@ Nothing here may import more than the standard library at import time: every com
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache, total_ordering
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packaging.specifiers import SpecifierSet
     from packaging.version import Version as PackagingVersion
     from typing_extensions import Self
 
 
+@total_ordering
 class Version:
     """A version's raw text, ordered by `key`. Abstract: each named kind supplies `_key_of`."""
 
@@ -35,7 +38,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The version, or `ValueError` with one sentence that names the text and shows a right one."""
+        """The version, or `ValueError` with a sentence that names the text and a right one."""
         version = cls(text.strip())
         version.key  # noqa: B018  (computing the key is the validation)
         return version
@@ -75,25 +78,10 @@ class Version:
             return NotImplemented
         return bool(self.key == other.key)
 
-    def __lt__(self, other: Self) -> bool:
+    def __lt__(self, other: Any) -> bool:
         if type(other) is not type(self):
             return NotImplemented
         return bool(self.key < other.key)
-
-    def __le__(self, other: Self) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return bool(self.key <= other.key)
-
-    def __gt__(self, other: Self) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return bool(self.key > other.key)
-
-    def __ge__(self, other: Self) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return bool(self.key >= other.key)
 
 
 def _numbers(parts: str) -> tuple[int, ...]:
@@ -182,13 +170,6 @@ class ComputeCapability(DottedVersion):
     example = "9.0"
     pattern = re.compile(r"\d{1,2}\.\d", re.ASCII)
 
-    @classmethod
-    def _key_of(cls, raw: str) -> tuple[int, ...]:
-        if not cls.pattern.fullmatch(raw):
-            raise cls._refuse(raw)
-        major, minor = raw.split(".")
-        return int(major), int(minor)
-
     @property
     def sm(self) -> str:
         """The compiler's name of it: sm_90 of 9.0."""
@@ -208,7 +189,7 @@ _CHUNK = re.compile(r"(\d+)|([^\d]+)", re.ASCII)
 
 
 class KernelRelease(Version):
-    """A kernel's `uname -r`, such as 6.8.0-45-generic: numbers first, then the rest chunk by chunk."""
+    """A kernel's `uname -r`, such as 6.8.0-45-generic: numbers, then the rest by chunks."""
 
     kind = "kernel release"
     example = "6.8.0-45-generic"
@@ -234,7 +215,7 @@ class KernelRelease(Version):
 
 
 def _chunks(text: str) -> Iterator[tuple[int, int, str]]:
-    """Chunks in kernel order: a release candidate is below no suffix at all, numbers are above words."""
+    """Chunks in kernel order: "-rc" is below no suffix at all, numbers are above words."""
     release_candidate = text.startswith("-rc")
     yield (0, 0, "") if release_candidate else (1, 0, "")
     for number, word in _CHUNK.findall(text):
@@ -242,7 +223,7 @@ def _chunks(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _debian_part(text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
-    """One upstream or revision part as dpkg's verrevcmp walks it: non-digits, digits, non-digits, ...
+    """One upstream or revision part as dpkg's verrevcmp walks it: non-digits, digits, ...
 
     `~` sorts before the end of a part, letters before everything else; so characters map to
     -1 for `~`, 0 for the end, their code for letters and their code + 256 for the rest.
@@ -291,7 +272,8 @@ _RPM_SEGMENT = re.compile(r"~|\^|\d+|[A-Za-z]+", re.ASCII)
 def _rpm_part(text: str) -> tuple[tuple[int, int, str], ...]:
     """One version or release as rpmvercmp walks it, segment by segment.
 
-    Rank at each place: `~` below the end of the text, the end below `^`, `^` below letters, letters below numbers.
+    Rank at each place: `~` below the end of the text, the end below `^`, `^` below letters,
+    letters below numbers.
     """
     key: list[tuple[int, int, str]] = []
     for segment in _RPM_SEGMENT.findall(text):
@@ -330,14 +312,15 @@ class RpmVersion(Version):
 
 
 class Pep440Version(Version):
-    """A Python distribution's version, ordered by `packaging`; "+cu128" is part of it and of its order."""
+    """A Python distribution's version, ordered by `packaging`, "+cu128" included."""
 
     kind = "PEP 440 version"
     example = "2.11.0+cu130"
 
     @classmethod
     def _key_of(cls, raw: str) -> PackagingVersion:
-        from packaging.version import InvalidVersion, Version as Packaging  # noqa: PLC0415 - 15 ms
+        from packaging.version import InvalidVersion
+        from packaging.version import Version as Packaging
 
         try:
             return Packaging(raw)
@@ -359,33 +342,20 @@ class Pep440Version(Version):
         """Whether an ordinary specifier should pass it over."""
         return bool(self.key.is_prerelease)
 
-    def satisfies(self, specifier: str, *, prereleases: bool = True) -> bool:
-        """Whether the version lies in PEP 440 specifier text such as ">=1.2,<1.3"; an empty text admits all."""
-        return Specifier(specifier).contains(self, prereleases=prereleases)
 
+@lru_cache(4096)
+def specifier_set(text: str) -> SpecifierSet:
+    """The `packaging` specifier set of a text, or `ValueError`; parsed once per text."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-def specifier_set(text: str) -> Any:
-    """The `packaging` specifier set of a text, or `ValueError` with a sentence. Parsed once per text."""
-    cached = _SPECIFIERS.get(text)
-    if cached is None:
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - 15 ms
-
-        try:
-            cached = SpecifierSet(text)
-        except InvalidSpecifier:
-            raise ValueError(
-                f'"{text}" is not a version range; an example is ">=1.2,<1.3"'
-            ) from None
-        if len(_SPECIFIERS) < 4096:
-            _SPECIFIERS[text] = cached
-    return cached
-
-
-_SPECIFIERS: dict[str, Any] = {}
+    try:
+        return SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError(f'"{text}" is not a version range; an example is ">=1.2,<1.3"') from None
 
 
 class Specifier:
-    """A range of Python versions as PEP 440 writes it, such as ">=1.2,<1.3"; an empty text admits all."""
+    """A range as PEP 440 writes it, such as ">=1.2,<1.3"; an empty text admits all."""
 
     kind: ClassVar[str] = "version range"
     example: ClassVar[str] = ">=1.2,<1.3"
@@ -401,7 +371,7 @@ class Specifier:
         return cls(text)
 
     def contains(self, version: Pep440Version | str, *, prereleases: bool = True) -> bool:
-        """Whether a version lies in the range; a local label such as +cu128 does not take it out."""
+        """Whether a version lies in the range; a local label (+cu128) does not take it out."""
         key = (
             version.key if isinstance(version, Pep440Version) else Pep440Version.parse(version).key
         )

@@ -1,7 +1,8 @@
 """A compiled matrix on disk: JSON named by the digest of everything it was made from.
 
-It saves parsing, never trust: a file is read only if this user owns it and the folder, and nobody else can write
-either. Whatever goes wrong here is silent, for the YAML is still there. Never pickle.
+It saves parsing, never trust: a file is read only if this user owns it and the folder, and nobody
+else can write either. Whatever goes wrong here is silent, for the YAML is still there. Never
+pickle.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 def cache_dir() -> Path:
-    """Where compiled matrices lie: root's own folder, or the user's XDG cache. Root never follows HOME."""
+    """Root's own folder, or the user's XDG cache. Root never follows HOME."""
     if os.geteuid() == 0:
         return Path("/var/cache") / APPLICATION
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -37,9 +38,10 @@ def digest_of(folders: Iterable[Path], salt: bytes) -> str:
     for folder in folders:
         digest.update(b"\0folder\0" + os.fsencode(folder))
         for place in (folder, folder / "sources"):
-            for name in sorted(os.listdir(place)) if place.is_dir() else ():
+            for path in sorted(place.iterdir()) if place.is_dir() else ():
+                name = path.name
                 if name.endswith(".yml"):
-                    content = (place / name).read_bytes()
+                    content = path.read_bytes()
                     digest.update(b"\0file\0%s\0%d\0" % (os.fsencode(name), len(content)))
                     digest.update(content)
                 elif "." not in name:
@@ -53,10 +55,12 @@ def read(digest: str, folder: Path | None = None) -> bytes | None:
     try:
         if not _is_ours(os.lstat(folder), stat.S_IFDIR):
             return None
-        handle = os.open(folder / f"matrix-{digest}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(
+            folder / f"matrix-{digest}.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        )
     except OSError:
         return None
-    with open(handle, "rb") as file:
+    with os.fdopen(handle, "rb") as file:
         status = os.fstat(file.fileno())
         if not _is_ours(status, stat.S_IFREG) or status.st_size > MAX_BYTES:
             return None
@@ -71,10 +75,12 @@ def write(digest: str, compiled: bytes, folder: Path | None = None) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_ours(os.lstat(folder), stat.S_IFDIR):
             return
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(handle, "wb") as file:
+        handle = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(handle, "wb") as file:
             file.write(compiled)
-        os.replace(temporary, folder / f"matrix-{digest}.json")
+        temporary.replace(folder / f"matrix-{digest}.json")
         _forget_old(folder)
     except OSError:
         with contextlib.suppress(OSError):
@@ -87,6 +93,8 @@ def _is_ours(status: os.stat_result, kind: int) -> bool:
 
 
 def _forget_old(folder: Path) -> None:
-    compiled = sorted(folder.glob("matrix-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    compiled = sorted(
+        folder.glob("matrix-*.json"), key=lambda path: path.stat().st_mtime, reverse=True
+    )
     for path in compiled[KEEP:]:
         path.unlink()

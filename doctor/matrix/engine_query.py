@@ -1,4 +1,4 @@
-"""Pure questions about engines and the libraries under them. Ask through `query`, which re-exports these."""
+"""Pure questions about engines and their libraries. Ask through `query`, which re-exports them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def _release(rows: Iterable[_Release], version: Pep440Version | str) -> _Release
     return next((row for row in rows if row.version == want), None)
 
 
-def _satisfying(rows: Iterable[_Release], specifier: str, *, prereleases: bool) -> tuple[_Release, ...]:
+def _satisfying(
+    rows: Iterable[_Release], specifier: str, *, prereleases: bool
+) -> tuple[_Release, ...]:
     wanted = Specifier.parse(specifier)
     found = [
         row
@@ -48,7 +50,9 @@ def vllm(matrix: Matrix, version: Pep440Version | str) -> Vllm | None:
     return matrix.find(Vllm, str(version)) or _release(matrix.rows(Vllm), version)
 
 
-def vllm_satisfying(matrix: Matrix, specifier: str, *, prereleases: bool = False) -> tuple[Vllm, ...]:
+def vllm_satisfying(
+    matrix: Matrix, specifier: str, *, prereleases: bool = False
+) -> tuple[Vllm, ...]:
     """The vLLM releases in a range, newest first."""
     return _satisfying(matrix.rows(Vllm), specifier, prereleases=prereleases)
 
@@ -58,13 +62,15 @@ def tensorrt_llm(matrix: Matrix, version: Pep440Version | str) -> TensorRTLLM | 
     return matrix.find(TensorRTLLM, str(version)) or _release(matrix.rows(TensorRTLLM), version)
 
 
-def tensorrt_llm_satisfying(matrix: Matrix, specifier: str, *, prereleases: bool = False) -> tuple[TensorRTLLM, ...]:
+def tensorrt_llm_satisfying(
+    matrix: Matrix, specifier: str, *, prereleases: bool = False
+) -> tuple[TensorRTLLM, ...]:
     """The TensorRT-LLM releases in a range, newest first."""
     return _satisfying(matrix.rows(TensorRTLLM), specifier, prereleases=prereleases)
 
 
 def torch(matrix: Matrix, version: Pep440Version | str) -> Torch | None:
-    """A torch release as PyPI serves it; compare the local label of an installed one (+cu128) with `torch_builds`."""
+    """A torch release as PyPI serves it; for +cu128 and the like ask `torch_builds`."""
     return matrix.find(Torch, str(version)) or _release(matrix.rows(Torch), version)
 
 
@@ -79,16 +85,21 @@ def nccl(matrix: Matrix, version: Pep440Version | str) -> Nccl | None:
     return matrix.find(Nccl, str(version))
 
 
-def nccl_known_bad(matrix: Matrix, version: Pep440Version | str, platform: str | None = None) -> tuple[NcclKnownBad, ...]:
-    """The known faults of an NCCL version; with a platform, those that are said of it or of every platform."""
+def nccl_known_bad(
+    matrix: Matrix, version: Pep440Version | str, platform: str | None = None
+) -> tuple[NcclKnownBad, ...]:
+    """The known faults of an NCCL version, of one platform and of all where one is named."""
     return tuple(
         row
         for row in matrix.rows(NcclKnownBad)
-        if row.versions.contains(version) and (platform is None or not row.platforms or platform in row.platforms)
+        if row.versions.contains(version)
+        and (platform is None or not row.platforms or platform in row.platforms)
     )
 
 
-def nccl_behaviour(matrix: Matrix, version: Pep440Version | str, ident: str | None = None) -> tuple[NcclBehaviour, ...]:
+def nccl_behaviour(
+    matrix: Matrix, version: Pep440Version | str, ident: str | None = None
+) -> tuple[NcclBehaviour, ...]:
     """What an NCCL version does by default, of one kind if asked."""
     return tuple(
         row
@@ -97,26 +108,37 @@ def nccl_behaviour(matrix: Matrix, version: Pep440Version | str, ident: str | No
     )
 
 
-def nccl_floor(matrix: Matrix, gpu: str, gpus: int, link: str | None = None, op: str = "all_reduce") -> tuple[NcclFloor, ...]:
-    """The bandwidths known for a topology: most topologies have none, and one below them is a warning only."""
+def nccl_floor(
+    matrix: Matrix, gpu: str, gpus: int, link: str | None = None, op: str = "all_reduce"
+) -> tuple[NcclFloor, ...]:
+    """The bandwidths known for a topology; most have none, and being below only warns."""
     return tuple(
         row
         for row in matrix.rows(NcclFloor)
-        if row.gpu == gpu and row.gpus == gpus and row.op == op and (link is None or row.link == link)
+        if row.gpu == gpu
+        and row.gpus == gpus
+        and row.op == op
+        and (link is None or row.link == link)
     )
 
 
 def model_architecture(matrix: Matrix, name: str) -> ModelArchitecture | None:
-    """The first vLLM release that registers a model class, as config.json's `architectures` names it."""
+    """The first vLLM release that registers a model class named by config.json."""
     return matrix.find(ModelArchitecture, name)
 
 
 def engine_options(matrix: Matrix, command: str, name: str) -> tuple[EngineOption, ...]:
     """Every row about an option ("--block-size") of a command ("vllm serve"), aliases included."""
-    return tuple(row for row in matrix.rows(EngineOption) if row.command == command and name in (row.name, *row.aliases))
+    return tuple(
+        row
+        for row in matrix.rows(EngineOption)
+        if row.command == command and name in (row.name, *row.aliases)
+    )
 
 
-def engine_option(matrix: Matrix, command: str, name: str, version: Pep440Version | str) -> EngineOption | None:
+def engine_option(
+    matrix: Matrix, command: str, name: str, version: Pep440Version | str
+) -> EngineOption | None:
     """The option if that release of the engine is known to have it."""
     want = version if isinstance(version, Pep440Version) else Pep440Version.parse(version)
     for row in engine_options(matrix, command, name):
@@ -125,7 +147,9 @@ def engine_option(matrix: Matrix, command: str, name: str, version: Pep440Versio
     return None
 
 
-def option_values(matrix: Matrix, command: str, name: str, version: Pep440Version | str) -> OptionValues | None:
+def option_values(
+    matrix: Matrix, command: str, name: str, version: Pep440Version | str
+) -> OptionValues | None:
     """What an option accepts in a release, and its default."""
     want = version if isinstance(version, Pep440Version) else Pep440Version.parse(version)
     return next(
@@ -140,7 +164,9 @@ def option_values(matrix: Matrix, command: str, name: str, version: Pep440Versio
     )
 
 
-def engine_environment(matrix: Matrix, engine: str, name: str, version: Pep440Version | str) -> EngineEnvironment | None:
+def engine_environment(
+    matrix: Matrix, engine: str, name: str, version: Pep440Version | str
+) -> EngineEnvironment | None:
     """What an engine's release does with an environment variable."""
     want = version if isinstance(version, Pep440Version) else Pep440Version.parse(version)
     return next(

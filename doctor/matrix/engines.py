@@ -37,7 +37,7 @@ class Torch(Row, frozen=True, kw_only=True):
 
 
 class TorchBuild(Row, frozen=True, kw_only=True):
-    """One build of a torch series on download.pytorch.org and the compute capabilities compiled into it."""
+    """A build of a torch series on download.pytorch.org and the compute capabilities in it."""
 
     KEY: ClassVar = ("torch", "index")
 
@@ -52,7 +52,7 @@ class TorchBuild(Row, frozen=True, kw_only=True):
 
 
 class Vllm(Row, frozen=True, kw_only=True):
-    """A vLLM release as PyPI serves it for Linux x86-64: Python, torch, CUDA, glibc and kernel libraries."""
+    """A vLLM release as PyPI serves it for Linux x86-64, and what it pins."""
 
     KEY: ClassVar = ("version",)
 
@@ -104,7 +104,7 @@ class TensorRTLLM(Row, frozen=True, kw_only=True):
 
 
 class TensorRT(Row, frozen=True, kw_only=True):
-    """A TensorRT release, the CUDA it is built with and the oldest compute capability it builds for."""
+    """A TensorRT release, its CUDA and the oldest compute capability it builds for."""
 
     KEY: ClassVar = ("version",)
 
@@ -252,7 +252,8 @@ class EngineOption(Row, frozen=True, kw_only=True):
 class OptionValues(Row, frozen=True, kw_only=True):
     """What an option accepts, and its default, in a range of releases.
 
-    `open_ended` says that more values exist than are listed: one that is not listed is then unknown, not wrong.
+    `open_ended` says that more values exist than are listed: one that is not listed is then
+    unknown, not wrong.
     """
 
     KEY: ClassVar = ("command", "name", "since")

@@ -36,7 +36,7 @@ class Branch(Row, frozen=True, kw_only=True):
         return datetime.date(year, month, calendar.monthrange(year, month)[1])
 
     def is_eol(self, on: datetime.date) -> bool:
-        """Whether the branch has ended on that day; without a published month the status of the row decides."""
+        """Whether it has ended on that day; without a published month the status decides."""
         last = self.eol_date()
         return self.status == "eol" and on >= self.as_of if last is None else on > last
 
@@ -47,7 +47,7 @@ class Branch(Row, frozen=True, kw_only=True):
 
 
 class CudaToolkit(Row, frozen=True, kw_only=True):
-    """A CUDA toolkit and its two driver columns: the one packaged with it and the oldest that runs it."""
+    """A CUDA toolkit and its two driver columns: packaged with it, and oldest to run it."""
 
     KEY: ClassVar = ("cuda",)
 
@@ -67,7 +67,7 @@ class CudaToolkit(Row, frozen=True, kw_only=True):
 
 
 class CudaMajor(Row, frozen=True, kw_only=True):
-    """The oldest driver that runs anything built with a CUDA major, by minor-version compatibility."""
+    """The oldest driver that runs what a CUDA major built (minor-version compatibility)."""
 
     KEY: ClassVar = ("major",)
 
@@ -78,7 +78,7 @@ class CudaMajor(Row, frozen=True, kw_only=True):
 
 
 class ForwardCompat(Row, frozen=True, kw_only=True):
-    """Which older kernel-driver branches a cuda-compat package may sit on, as NVIDIA's image of the release says."""
+    """The older driver branches that a cuda-compat package may sit on, as NVIDIA's image says."""
 
     KEY: ClassVar = ("cuda",)
 
@@ -129,7 +129,7 @@ class Gpu(Row, frozen=True, kw_only=True):
 
 
 class Architecture(Row, frozen=True, kw_only=True):
-    """A compute capability: the compiler target, the toolkits that have it, the drivers that know it."""
+    """A compute capability: its compiler target, the toolkits and drivers that know it."""
 
     KEY: ClassVar = ("compute_capability",)
 

@@ -1,4 +1,4 @@
-"""Load the matrix: the shipped tables, site overlays on top, from YAML or from a compiled copy of exactly that YAML."""
+"""Load the matrix: shipped tables, overlays on top, from YAML or a compiled copy of just that."""
 
 from __future__ import annotations
 
@@ -17,17 +17,29 @@ if TYPE_CHECKING:
     from doctor.matrix.read import ReadRow
     from doctor.matrix.row import Row, Source, Waiver
 
-_READER = ("row.py", "hardware.py", "engines.py", "systems.py", "model.py", "read.py", "overlap.py", "load.py", "matrix.py")
+_READER = (
+    "row.py",
+    "hardware.py",
+    "engines.py",
+    "systems.py",
+    "model.py",
+    "read.py",
+    "overlap.py",
+    "load.py",
+    "matrix.py",
+)
 """Files that decide what a compiled matrix looks like: a change in one makes old copies unfit."""
 
 
-def load(overlays: Sequence[Path] = (), *, root: Path | None = None, use_cache: bool = True) -> Matrix:
+def load(
+    overlays: Sequence[Path] = (), *, root: Path | None = None, use_cache: bool = True
+) -> Matrix:
     """The matrix, or `MatrixError` with file and line.
 
     `root` is the folder of the shipped tables where a test brings its own.
     """
     if root is None:
-        from doctor.resources import matrices_dir  # noqa: PLC0415 - tests that bring a root need no resources
+        from doctor.resources import matrices_dir
 
         root = matrices_dir()
     folders = [root, *(Path(overlay) for overlay in overlays)]
@@ -46,11 +58,13 @@ def load(overlays: Sequence[Path] = (), *, root: Path | None = None, use_cache: 
     return Matrix(tables, sources, waivers)
 
 
-def read_all(folders: Sequence[Path]) -> tuple[dict[str, tuple[Row, ...]], dict[str, Source], tuple[Waiver, ...]]:
-    """Tables, sources and waivers of the shipped folder with the overlays laid on it, checked as one."""
-    from doctor.errors import MatrixError  # noqa: PLC0415 - with yaml, the slow path only
-    from doctor.matrix import overlap  # noqa: PLC0415
-    from doctor.matrix.read import read_folder  # noqa: PLC0415
+def read_all(
+    folders: Sequence[Path],
+) -> tuple[dict[str, tuple[Row, ...]], dict[str, Source], tuple[Waiver, ...]]:
+    """Tables, sources and waivers of the shipped folder and its overlays, checked as one."""
+    from doctor.errors import MatrixError
+    from doctor.matrix import overlap
+    from doctor.matrix.read import read_folder
 
     rows: list[ReadRow] = []
     sources: dict[str, Source] = {}

@@ -1,7 +1,8 @@
-"""The loaded matrix: rows by table, decoded when a table is first asked for, and the sources that they cite."""
+"""The loaded matrix: rows by table, decoded on first use, and the sources that they cite."""
 
 from __future__ import annotations
 
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -67,7 +68,8 @@ class Matrix:
             TABLES[name]
             return ()
         if isinstance(rows, msgspec.Raw):
-            rows = msgspec.json.decode(rows, type=tuple[TABLES[name], ...], dec_hook=construct)  # type: ignore[misc]
+            kind: Any = GenericAlias(tuple, (TABLES[name], ...))
+            rows = msgspec.json.decode(rows, type=kind, dec_hook=construct)
             self._tables[name] = rows
         return rows
 
@@ -89,11 +91,13 @@ class Matrix:
         return found
 
     def cite(self, *rows: Row) -> list[dict[str, str]]:
-        """The rows' sources as a report carries them: id, address and the day the row speaks for."""
+        """The rows' sources as a report carries them: id, address, day."""
         cited: dict[str, dict[str, str]] = {}
         for row in rows:
             for ident in row.sources:
-                cited.setdefault(ident, {"id": ident, "url": self.sources[ident].link, "as_of": str(row.as_of)})
+                cited.setdefault(
+                    ident, {"id": ident, "url": self.sources[ident].link, "as_of": str(row.as_of)}
+                )
         return list(cited.values())
 
 
@@ -102,7 +106,9 @@ def construct(kind: Any, raw: Any) -> Any:
     return kind(raw)
 
 
-def compile_matrix(tables: Mapping[str, tuple[Row, ...]], sources: Mapping[str, Source], waivers: Iterable[Waiver]) -> bytes:
+def compile_matrix(
+    tables: Mapping[str, tuple[Row, ...]], sources: Mapping[str, Source], waivers: Iterable[Waiver]
+) -> bytes:
     """The matrix as JSON for the cache."""
     return msgspec.json.encode(
         {"sources": dict(sources), "waivers": tuple(waivers), "tables": dict(tables)}, enc_hook=str

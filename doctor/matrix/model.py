@@ -97,7 +97,9 @@ TABLES: dict[str, type[Row]] = {
 }
 """Table name, as a file in matrices/ and `doctor matrix show` spell it, to the type of its rows."""
 
-TABLE_OF: dict[type[Row], str] = {kind: name for name, kind in TABLES.items() if kind is not Statement}
+TABLE_OF: dict[type[Row], str] = {
+    kind: name for name, kind in TABLES.items() if kind is not Statement
+}
 """The table of a row type; statements live in several tables and are asked for by name."""
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Rows that speak of the same thing: equal keys, and ranges that meet. Different claims are an error with both lines."""
+"""Rows that speak of one thing and claim different things are an error that names both lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_own(rows: list[ReadRow]) -> None:
 
 
 def merge(base: list[ReadRow], site: list[ReadRow]) -> list[ReadRow]:
-    """The rows with an overlay on top: it replaces field and registry rows and may not contradict the vendor's."""
+    """Rows with an overlay on top: it may replace field and registry rows, never the vendor's."""
     check_own(site)
     added = by_table(site)
     result: list[ReadRow] = []
@@ -64,12 +64,16 @@ def clash(table: str, first: ReadRow, second: ReadRow) -> MatrixError:
     if not differs:
         message = f"{table} {second.row.key} is already at {where}"
     else:
-        name = differs[0]
+        here, there = _show(two[differs[0]]), _show(one[differs[0]])
         message = (
-            f"{table} {second.row.key} contradicts {where}: {name} is {_show(two[name])} here and {_show(one[name])} there"
+            f"{table} {second.row.key} contradicts {where}: "
+            f"{differs[0]} is {here} here and {there} there"
         )
     return MatrixError(
-        message, "keep one row, or make the ranges meet without overlap", file=str(second.file), line=second.line
+        message,
+        "keep one row, or make the ranges meet without overlap",
+        file=str(second.file),
+        line=second.line,
     )
 
 
@@ -103,7 +107,9 @@ def _differ(one: Row, two: Row) -> bool:
 
 def _meet(one: Row, two: Row) -> bool:
     first, second = _range(one), _range(two)
-    return any(first.contains(point) and second.contains(point) for point in _points(first.raw, second.raw))
+    return any(
+        first.contains(point) and second.contains(point) for point in _points(first.raw, second.raw)
+    )
 
 
 def _range(row: Row) -> Specifier:
@@ -111,12 +117,19 @@ def _range(row: Row) -> Specifier:
     if len(values) == 1:
         return values[0] if isinstance(values[0], Specifier) else Specifier(str(values[0]))
     since, until = values
-    return Specifier(",".join([f">={since}"] * (since is not None) + [f"<={until}"] * (until is not None)))
+    return Specifier(
+        ",".join([f">={since}"] * (since is not None) + [f"<={until}"] * (until is not None))
+    )
 
 
 def _points(*texts: str) -> set[Pep440Version]:
-    """Every version that bounds a range, one just above each, and one below all: enough to see two ranges meet."""
-    named = {part.strip().lstrip("<>=!~").removesuffix(".*") for text in texts for part in text.split(",") if part.strip()}
+    """The bounds of ranges, one just above each, one below all: enough to see two meet."""
+    named = {
+        part.strip().lstrip("<>=!~").removesuffix(".*")
+        for text in texts
+        for part in text.split(",")
+        if part.strip()
+    }
     bounds = {Pep440Version.parse(name) for name in named}
     above = {Pep440Version(f"{bound.key.base_version}.0.1") for bound in bounds}
     return bounds | above | {Pep440Version("0")}

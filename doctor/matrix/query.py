@@ -1,7 +1,9 @@
-"""Pure questions about hardware, drivers, CUDA and systems. Each answer is a row, so that whoever cites it has its source.
+"""Pure questions about hardware, drivers, CUDA and systems. Each answer is a row, so that whoever
+cites it has its source.
 
-A question that the matrix cannot answer gives None (or an empty tuple): unknown is never fine and never guessed.
-Questions about engines are in `engine_query`, image requirements in `require_cuda`; both are re-exported here.
+A question that the matrix cannot answer gives None (or an empty tuple): unknown is never fine and
+never guessed. Questions about engines are in `engine_query`, image requirements in
+`require_cuda`; both are re-exported here.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from doctor.facts.versions import ComputeCapability, CudaVersion, DriverVersion, Pep440Version
+from doctor.facts.versions import ComputeCapability, CudaVersion, DriverVersion
 from doctor.matrix.engine_query import (
     engine_environment,
     engine_option,
@@ -32,26 +34,29 @@ from doctor.matrix.engine_query import (
 from doctor.matrix.model import (
     Architecture,
     Branch,
-    ContainerCompat,
-    ContainerCve,
-    ContainerEngine,
-    ContainerToolkit,
     CudaMajor,
     CudaToolkit,
     Distribution,
-    DriverPackages,
     ForwardCompat,
     Gpu,
-    HostCompiler,
-    Jetson,
-    KnownIssue,
     ModuleFlavor,
     PciDevice,
-    Repository,
     Row,
     Xid,
 )
 from doctor.matrix.require_cuda import Requirement, require_cuda
+from doctor.matrix.system_query import (
+    container_compat,
+    container_engine,
+    container_toolkit,
+    distribution,
+    driver_packages,
+    host_compiler,
+    jetson,
+    known_issues,
+    repository,
+    toolkit_cves,
+)
 
 if TYPE_CHECKING:
     import datetime
@@ -119,8 +124,8 @@ class FlavorAnswer(msgspec.Struct, frozen=True):
 class RunAnswer(msgspec.Struct, frozen=True):
     """Whether a driver runs what was built with a CUDA release, and by which rule.
 
-    native: the driver has that release itself, or a newer one. minor: an older minor of the same major, with fewer
-    features and no JIT of newer PTX. refused: too old.
+    native: the driver has that release itself, or a newer one. minor: an older minor of the same
+    major, with fewer features and no JIT of newer PTX. refused: too old.
     """
 
     mode: Literal["native", "minor", "refused"]
@@ -128,7 +133,7 @@ class RunAnswer(msgspec.Struct, frozen=True):
 
 
 class ForwardCompatAnswer(msgspec.Struct, frozen=True):
-    """Whether a cuda-compat package can lift a driver to a CUDA release on a GPU; None where nobody says."""
+    """Whether cuda-compat can lift a driver to a CUDA release; None where nobody says."""
 
     possible: bool | None
     package: str
@@ -140,16 +145,18 @@ class ForwardCompatAnswer(msgspec.Struct, frozen=True):
 
 
 def gpu_by_name(matrix: Matrix, name: str) -> Gpu | None:
-    """The family of a GPU by the name its driver reports, or None where no family or more than one fits."""
+    """The family of a GPU by the name its driver reports; None unless exactly one fits."""
     patterns: list[tuple[re.Pattern[str], Gpu]] | None = matrix.memo.get("gpu-names")
     if patterns is None:
-        patterns = matrix.memo["gpu-names"] = [(re.compile(row.names), row) for row in matrix.rows(Gpu)]
+        patterns = matrix.memo["gpu-names"] = [
+            (re.compile(row.names), row) for row in matrix.rows(Gpu)
+        ]
     found = [row for pattern, row in patterns if pattern.search(name)]
     return found[0] if len(found) == 1 else None
 
 
 def pci_device(matrix: Matrix, device_id: str) -> PciDevice | None:
-    """The product behind a PCI device id of vendor 10de, written "2330", "0x2330" or "10de:2330"."""
+    """The product behind a PCI device id: "2330", "0x2330" or "10de:2330"."""
     return matrix.find(PciDevice, device_id.lower().rpartition(":")[2].removeprefix("0x"))
 
 
@@ -176,7 +183,11 @@ def gpus_with(matrix: Matrix, capability: ComputeCapability | str) -> tuple[Gpu,
 
 def branch(matrix: Matrix, driver: DriverVersion | int | str) -> Branch | None:
     """The branch of a driver, 580 of 580.95.05; `row.is_eol(day)` says whether it has ended."""
-    number = driver.branch if isinstance(driver, DriverVersion) else str(driver).lstrip("Rr").partition(".")[0]
+    number = (
+        driver.branch
+        if isinstance(driver, DriverVersion)
+        else str(driver).lstrip("Rr").partition(".")[0]
+    )
     return matrix.find(Branch, str(number))
 
 
@@ -208,7 +219,7 @@ def native_cuda(matrix: Matrix, driver: DriverVersion | int | str) -> Branch | N
 
 
 def runs(matrix: Matrix, cuda: CudaVersion | str, driver: DriverVersion) -> RunAnswer | None:
-    """Whether a driver runs what was built with a CUDA release, or None where the matrix knows neither row."""
+    """Whether a driver runs what a CUDA release built; None where no row says."""
     want = cuda if isinstance(cuda, CudaVersion) else CudaVersion.parse(cuda)
     has = branch(matrix, driver)
     if has and has.cuda >= want.release:
@@ -220,29 +231,47 @@ def runs(matrix: Matrix, cuda: CudaVersion | str, driver: DriverVersion) -> RunA
     return RunAnswer("minor" if driver >= need.min_run else "refused", rows)
 
 
-def forward_compat(matrix: Matrix, cuda: CudaVersion | str, driver: DriverVersion, gpu: Gpu) -> ForwardCompatAnswer:
-    """Whether cuda-compat of a release may sit on a driver, on this GPU: data center GPUs and named branches only."""
+def forward_compat(
+    matrix: Matrix, cuda: CudaVersion | str, driver: DriverVersion, gpu: Gpu
+) -> ForwardCompatAnswer:
+    """Whether cuda-compat may sit on a driver: data center GPUs and named branches only."""
     want = (cuda if isinstance(cuda, CudaVersion) else CudaVersion.parse(cuda)).release
     package = f"cuda-compat-{want.major}-{want.minor}"
     row = matrix.find(ForwardCompat, want.raw)
     rows: tuple[Row, ...] = (gpu, row) if row else (gpu,)
     if gpu.forward_compat is False:
-        return ForwardCompatAnswer(False, package, "forward compatibility is for data center GPUs", rows)
+        return ForwardCompatAnswer(
+            False, package, "forward compatibility is for data center GPUs", rows
+        )
     if gpu.last_cuda is not None and want > gpu.last_cuda:
-        return ForwardCompatAnswer(False, package, f"{gpu.architecture} ends with CUDA {gpu.last_cuda}", rows)
+        return ForwardCompatAnswer(
+            False, package, f"{gpu.architecture} ends with CUDA {gpu.last_cuda}", rows
+        )
     if row is None:
-        return ForwardCompatAnswer(None, package, f"no source names the drivers that {package} may sit on", rows)
+        return ForwardCompatAnswer(
+            None, package, f"no source names the drivers that {package} may sit on", rows
+        )
     if driver.branch not in {item.number for item in row.driver_branches}:
         named = ", ".join(str(item) for item in row.driver_branches)
-        return ForwardCompatAnswer(False, package, f"{package} is for driver branches {named}", rows)
+        return ForwardCompatAnswer(
+            False, package, f"{package} is for driver branches {named}", rows
+        )
     if gpu.forward_compat is None:
-        return ForwardCompatAnswer(None, package, "no source says whether this GPU has forward compatibility", rows)
-    return ForwardCompatAnswer(True, package, f"{package} is made for driver branch {driver.branch}", rows)
+        return ForwardCompatAnswer(
+            None, package, "no source says whether this GPU has forward compatibility", rows
+        )
+    return ForwardCompatAnswer(
+        True, package, f"{package} is made for driver branch {driver.branch}", rows
+    )
 
 
 def supports(matrix: Matrix, gpu: Gpu, driver: DriverVersion | int | str) -> bool | None:
-    """Whether a driver (or a branch) knows a GPU; None where the matrix has neither end of its range."""
-    number = driver.branch if isinstance(driver, DriverVersion) else int(str(driver).lstrip("Rr").partition(".")[0])
+    """Whether a driver (or branch) knows a GPU; None where no row bounds it."""
+    number = (
+        driver.branch
+        if isinstance(driver, DriverVersion)
+        else int(str(driver).lstrip("Rr").partition(".")[0])
+    )
     if gpu.last_branch is not None and number > gpu.last_branch.number:
         return False
     if isinstance(driver, DriverVersion) and gpu.min_driver is not None and driver < gpu.min_driver:
@@ -252,7 +281,9 @@ def supports(matrix: Matrix, gpu: Gpu, driver: DriverVersion | int | str) -> boo
     return number >= gpu.first_branch.number
 
 
-def module_flavor_required(matrix: Matrix, gpu: Gpu, driver: DriverVersion | int | str) -> FlavorAnswer | None:
+def module_flavor_required(
+    matrix: Matrix, gpu: Gpu, driver: DriverVersion | int | str
+) -> FlavorAnswer | None:
     """Which kernel-module flavour a GPU needs on a branch, or None where a row is missing."""
     row = branch(matrix, driver)
     if row is None or gpu.open_modules is None:
@@ -272,7 +303,7 @@ def newest_supported_branch(
     as_of: datetime.date,
     distro: Distribution | None = None,
 ) -> Branch | None:
-    """The newest long-term or production branch that has not ended and supports every GPU and the distribution."""
+    """The newest long-lived branch that has not ended and supports GPUs and distribution."""
     wanted = list(gpus)
     for row in sorted(matrix.rows(Branch), key=lambda row: row.branch, reverse=True):
         if not row.is_long_lived or row.is_eol(as_of):
@@ -289,87 +320,3 @@ def newest_supported_branch(
 def xid(matrix: Matrix, code: int) -> Xid | None:
     """What an Xid means, or None for a code that no row has: a warning, never a pass."""
     return matrix.find(Xid, str(code))
-
-
-# Systems
-
-
-def distribution(matrix: Matrix, ident: str, version: str) -> Distribution | None:
-    """A distribution release by os-release's ID and VERSION_ID; "9.6" is also "9", and Rocky is known as RHEL's like."""
-    rows = [row for row in matrix.rows(Distribution) if ident == row.id or ident in row.like]
-    for text in (version, version.partition(".")[0]):
-        own = [row for row in rows if row.version == text]
-        if own:
-            return next((row for row in own if row.id == ident), own[0])
-    return None
-
-
-def repository(matrix: Matrix, where: Distribution | str) -> Repository | None:
-    """NVIDIA's current repository for a distribution or a repository codename, with the key that signs it."""
-    codename = where if isinstance(where, str) else where.repository
-    return next(
-        (row for row in matrix.rows(Repository) if row.codename == codename and row.status == "current"), None
-    )
-
-
-def driver_packages(
-    matrix: Matrix, where: Distribution, *, flavor: ModuleFlavor | None = None, archive: str | None = None
-) -> tuple[DriverPackages, ...]:
-    """The package sets that install a driver on a distribution, of one flavour and archive if asked."""
-    return tuple(
-        row
-        for row in matrix.rows(DriverPackages)
-        if row.distribution == where.key
-        and (flavor is None or row.flavor == flavor)
-        and (archive is None or row.archive == archive)
-    )
-
-
-def host_compiler(matrix: Matrix, cuda: CudaVersion | str) -> HostCompiler | None:
-    """The host compilers that nvcc of a CUDA release accepts."""
-    want = cuda if isinstance(cuda, CudaVersion) else CudaVersion.parse(cuda)
-    return matrix.find(HostCompiler, want.release.raw)
-
-
-def jetson(matrix: Matrix, l4t: str) -> Jetson | None:
-    """A Jetson Linux release by its number, "36.4.3"; without its own row, that of the release line it belongs to."""
-    return matrix.find(Jetson, l4t) or matrix.find(Jetson, ".".join(l4t.split(".")[:2]))
-
-
-def known_issues(matrix: Matrix, finding: str | None = None) -> tuple[KnownIssue, ...]:
-    """The known faults that a finding proves, or all."""
-    return tuple(row for row in matrix.rows(KnownIssue) if finding is None or row.finding == finding)
-
-
-# Containers
-
-
-def container_toolkit(matrix: Matrix, version: Pep440Version | str) -> ContainerToolkit | None:
-    """A release of the NVIDIA Container Toolkit."""
-    return matrix.find(ContainerToolkit, str(version))
-
-
-def toolkit_cves(
-    matrix: Matrix, version: Pep440Version | str, mode: Literal["cdi", "legacy"] | None = None
-) -> tuple[ContainerCve, ...]:
-    """The vulnerabilities of a toolkit in the mode in use; without a mode, every one that some mode has."""
-
-    def hits(row: ContainerCve) -> bool:
-        affected = row.affected
-        if mode in row.not_affected_modes:
-            return False
-        if mode == "legacy" and row.affected_in_legacy is not None:
-            affected = row.affected_in_legacy
-        return affected.contains(version)
-
-    return tuple(row for row in matrix.rows(ContainerCve) if hits(row))
-
-
-def container_engine(matrix: Matrix, engine: str) -> ContainerEngine | None:
-    """What docker, podman, containerd or cri-o can do with GPUs, and since when."""
-    return matrix.find(ContainerEngine, engine)
-
-
-def container_compat(matrix: Matrix, version: Pep440Version | str) -> ContainerCompat | None:
-    """What a toolkit does with the compat libraries of an image."""
-    return next((row for row in matrix.rows(ContainerCompat) if row.versions.contains(version)), None)

@@ -1,8 +1,8 @@
 """Strict reading of matrix files: every mistake is one sentence with file, line and column.
 
-A matrix that is half understood gives wrong verdicts, so nothing is skipped and nothing is guessed: an unknown key, an
-unquoted version, a row without source, date or basis, and a key written twice are errors. Only the slow path comes
-here; a compiled matrix never imports yaml.
+A matrix that is half understood gives wrong verdicts, so nothing is skipped and nothing is
+guessed: an unknown key, an unquoted version, a row without source, date or basis, and a key
+written twice are errors. Only the slow path comes here; a compiled matrix never imports yaml.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Folder(NamedTuple):
 def read_folder(folder: Path, *, site: bool = False) -> Folder:
     """Everything in a folder's *.yml, or `MatrixError` at the first mistake."""
     if not folder.is_dir():
-        raise MatrixError(f"{folder} is not a folder of matrix files", "name a folder that holds *.yml tables")
+        raise MatrixError(
+            f"{folder} is not a folder of matrix files", "name a folder that holds *.yml tables"
+        )
     if site:
         for name in EXECUTABLE:
             if (folder / name).exists():
@@ -77,7 +79,9 @@ class _File:
         try:
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise MatrixError(f"cannot read {self.path}: {error}", "make it readable UTF-8", file=str(self.path)) from None
+            raise MatrixError(
+                f"cannot read {self.path}: {error}", "make it readable UTF-8", file=str(self.path)
+            ) from None
         self.loader = _Loader(text)
         try:
             root = self.loader.get_single_node()
@@ -93,7 +97,11 @@ class _File:
         if root is None:
             return
         if not isinstance(root, yaml.MappingNode):
-            raise self.error(root, "a matrix file is a mapping of table names to rows", "begin it with a table name")
+            raise self.error(
+                root,
+                "a matrix file is a mapping of table names to rows",
+                "begin it with a table name",
+            )
         self.check_keys(root)
         for key, value in root.value:
             if self.path.name == "sources.yml" or self.path.parent.name == "sources":
@@ -108,15 +116,19 @@ class _File:
         if not source.is_citable:
             raise self.error(
                 key,
-                f'source "{key.value}" has no https url, no repository path or issue and no package',
+                f'source "{key.value}" has no https url, no repository path, no package',
                 "a claim that nobody can look up does not load",
             )
         into.sources[key.value] = source
 
     def read_waivers(self, node: yaml.Node, into: Folder) -> None:
         if not self.site:
-            raise self.error(node, "waivers belong in an overlay", "move them to the folder given with --matrix")
-        into.waivers.extend(self.convert(item, Waiver, "waiver") for item in self.items(node, "waivers"))
+            raise self.error(
+                node, "waivers belong in an overlay", "move them to the folder given with --matrix"
+            )
+        into.waivers.extend(
+            self.convert(item, Waiver, "waiver") for item in self.items(node, "waivers")
+        )
 
     def read_table(self, key: yaml.Node, node: yaml.Node, into: Folder) -> None:
         kind = TABLES.get(key.value)
@@ -125,7 +137,8 @@ class _File:
         if self.site and not kind.SITE_MAY_ADD:
             raise self.error(
                 key,
-                f"an overlay may not add to {key.value}: repositories, keys and what is installed from them come with doctor",
+                f"an overlay may not add to {key.value}: repositories, their keys and what is "
+                "installed from them come with doctor",
                 "remove the table from the overlay",
             )
         for item in self.items(node, key.value):
@@ -140,12 +153,17 @@ class _File:
                 if self.site and key.value in kind.SITE_MAY_NOT_SET:
                     raise self.error(
                         key,
-                        f'an overlay may not set "{key.value}": commands and addresses come with doctor',
+                        f'an overlay may not set "{key.value}": '
+                        "commands and addresses come with doctor",
                         "remove the key",
                     )
         row = self.convert(node, kind, f"row of {table}")
         if not row.sources:
-            raise self.error(node, f"the row has no sources ({table} {row.key})", "name at least one id of sources.yml")
+            raise self.error(
+                node,
+                f"the row has no sources ({table} {row.key})",
+                "name at least one id of sources.yml",
+            )
         layer: Layer = "site" if self.site else LAYER_OF[row.basis]
         marked = msgspec.structs.replace(row, layer=layer, origin=f"{self.shown}:{line}")
         return ReadRow(table, marked, self.path, line)
@@ -157,7 +175,9 @@ class _File:
 
     def convert(self, node: yaml.Node, kind: Any, what: str) -> Any:
         if not isinstance(node, yaml.MappingNode):
-            raise self.error(node, f"a {what} is a mapping of keys to values", "write {key: value, ...}")
+            raise self.error(
+                node, f"a {what} is a mapping of keys to values", "write {key: value, ...}"
+            )
         self.check_keys(node)
         data = self.loader.construct_object(node, deep=True)
         try:
@@ -172,7 +192,9 @@ class _File:
                 raise self.error(key, "a key is one word", "write key: value")
             if key.value in seen:
                 raise self.error(
-                    key, f'"{key.value}" is written twice, first on line {seen[key.value]}', "keep one of the two"
+                    key,
+                    f'"{key.value}" is written twice, first on line {seen[key.value]}',
+                    "keep one of the two",
                 )
             seen[key.value] = key.start_mark.line + 1
 
@@ -184,11 +206,25 @@ class _File:
             key = next((k for k, _ in holder.value if k.value == unknown[1]), holder)
             return self.unknown(key, kind)
         if missing := re.search(r"missing required field `([^`]+)`", message):
-            return self.error(place, f'the row has no "{missing[1]}"', f"add {missing[1]}: to the row")
-        if isinstance(place, yaml.ScalarNode) and place.style is None and place.tag.endswith((":float", ":int")):
-            return self.error(place, f"unquoted version or text: {place.value}", f'write "{place.value}" in quotes')
+            return self.error(
+                place, f'the row has no "{missing[1]}"', f"add {missing[1]}: to the row"
+            )
+        if (
+            isinstance(place, yaml.ScalarNode)
+            and place.style is None
+            and place.tag.endswith((":float", ":int"))
+        ):
+            return self.error(
+                place,
+                f"unquoted version or text: {place.value}",
+                f'write "{place.value}" in quotes',
+            )
         name = path.rstrip("`").lstrip("$.")
-        return self.error(place, f"{name}: {message}" if name else message, "see matrices/README.md for the columns")
+        return self.error(
+            place,
+            f"{name}: {message}" if name else message,
+            "see matrices/README.md for the columns",
+        )
 
     def unknown(self, key: yaml.Node, kind: Any) -> MatrixError:
         names = [n for n in kind.__struct_fields__ if n not in NOT_A_ROW_KEY]
@@ -196,7 +232,9 @@ class _File:
 
     def error(self, node: yaml.Node, message: str, hint: str) -> MatrixError:
         mark = node.start_mark
-        return MatrixError(message, hint, file=str(self.path), line=mark.line + 1, col=mark.column + 1)
+        return MatrixError(
+            message, hint, file=str(self.path), line=mark.line + 1, col=mark.column + 1
+        )
 
 
 def parse_named(kind: Any, value: object) -> Any:
@@ -219,7 +257,9 @@ def _at(node: yaml.Node, path: str) -> yaml.Node:
     for name, index in re.findall(r"\.([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]", path):
         if name and isinstance(here, yaml.MappingNode):
             found = next((value for key, value in here.value if key.value == name), None)
-        elif index.isdigit() and isinstance(here, yaml.SequenceNode) and int(index) < len(here.value):
+        elif (
+            index.isdigit() and isinstance(here, yaml.SequenceNode) and int(index) < len(here.value)
+        ):
             found = here.value[int(index)]
         else:
             found = None

@@ -1,8 +1,8 @@
 """Evaluate the NVIDIA_REQUIRE_* variables of an image, whole, against a host.
 
-Inside one variable a space is OR and a comma is AND; several variables are ANDed. Terms are `cuda`, `driver`, `arch` and
-`brand` with =, !=, <, <=, > and >=. A term about something nobody knows makes the answer unknown, unless the rest of the
-expression decides without it.
+Inside one variable a space is OR and a comma is AND; several variables are ANDed. Terms are
+`cuda`, `driver`, `arch` and `brand` with =, !=, <, <=, > and >=. A term about something nobody
+knows makes the answer unknown, unless the rest of the expression decides without it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from doctor.facts.versions import ComputeCapability, CudaVersion, DriverVersion,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TERM = re.compile(r"(?P<name>cuda|driver|driverversion|arch|brand)(?P<op>!=|<=|>=|=|<|>)(?P<value>[^\s,]+)")
+_TERM = re.compile(
+    r"(?P<name>cuda|driver|driverversion|arch|brand)(?P<op>!=|<=|>=|=|<|>)(?P<value>[^\s,]+)"
+)
 
 _BY_VERSION: dict[str, type[Version]] = {
     "cuda": CudaVersion,
@@ -30,8 +32,9 @@ _BY_VERSION: dict[str, type[Version]] = {
 class Requirement(msgspec.Struct, frozen=True):
     """The verdict on one or more NVIDIA_REQUIRE_* expressions.
 
-    `satisfied` is None where a needed fact is unknown or a term is not understood. `unmet` holds, for a refusal, the
-    terms that failed: one alternative each, the nearest first. `disabled` is NVIDIA_DISABLE_REQUIRE.
+    `satisfied` is None where a needed fact is unknown or a term is not understood. `unmet` holds,
+    for a refusal, the terms that failed: one alternative each, the nearest first. `disabled` is
+    NVIDIA_DISABLE_REQUIRE.
     """
 
     satisfied: bool | None
@@ -49,22 +52,29 @@ def require_cuda(
 ) -> Requirement:
     """Whether a host meets an image's requirement.
 
-    `expression` is the text of one variable, or an image's environment: every NVIDIA_REQUIRE_* of it is then ANDed.
-    `cuda` is the driver's own CUDA level, `brand` what NVML calls the product line (tesla, geforce, ...).
+    `expression` is the text of one variable, or an image's environment: every NVIDIA_REQUIRE_* of
+    it is then ANDed. `cuda` is the driver's own CUDA level, `brand` what NVML calls the product
+    line (tesla, geforce, ...).
     """
     if isinstance(expression, str):
         texts = [expression]
     else:
         if expression.get("NVIDIA_DISABLE_REQUIRE", "").lower() in {"1", "true", "t", "yes"}:
             return Requirement(True, disabled=True)
-        texts = [text for name, text in sorted(expression.items()) if name.startswith("NVIDIA_REQUIRE_")]
+        texts = [
+            text for name, text in sorted(expression.items()) if name.startswith("NVIDIA_REQUIRE_")
+        ]
     host = {"cuda": cuda, "driver": driver, "driverversion": driver, "arch": arch, "brand": brand}
     results = [_any(text, host) for text in texts if text.strip()]
     unmet = tuple(term for result in results if result.satisfied is False for term in result.unmet)
     unknown = tuple(term for result in results for term in result.unknown)
     if unmet:
         return Requirement(False, unmet, unknown)
-    return Requirement(None, (), unknown) if any(r.satisfied is None for r in results) else Requirement(True)
+    return (
+        Requirement(None, (), unknown)
+        if any(r.satisfied is None for r in results)
+        else Requirement(True)
+    )
 
 
 def _any(text: str, host: Mapping[str, object]) -> Requirement:

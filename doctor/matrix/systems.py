@@ -1,4 +1,4 @@
-"""Rows about what surrounds the driver: distributions, repositories, containers, compilers, WSL2, Jetson, known faults."""
+"""Rows about what surrounds the driver: distributions, containers, compilers, known faults."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from doctor.matrix.row import Row
 
 
 class Distribution(Row, frozen=True, kw_only=True):
-    """A distribution release: kernel, glibc, compiler, Python, cgroup, and how the driver is installed there."""
+    """A distribution release: what it brings, and how a driver is installed there."""
 
     KEY: ClassVar = ("id", "version")
-    SITE_MAY_NOT_SET: ClassVar = frozenset({"headers", "extra_repositories", "dnf_stream", "branch_lock"})
+    SITE_MAY_NOT_SET: ClassVar = frozenset(
+        {"headers", "extra_repositories", "dnf_stream", "branch_lock"}
+    )
 
     id: str
     version: str
@@ -92,7 +94,7 @@ class ContainerToolkit(Row, frozen=True, kw_only=True):
 
 
 class ContainerCve(Row, frozen=True, kw_only=True):
-    """A vulnerability of the NVIDIA Container Toolkit, the versions it is in and the modes it applies to."""
+    """A vulnerability of the NVIDIA Container Toolkit: its versions and modes."""
 
     KEY: ClassVar = ("cve",)
 
@@ -159,7 +161,7 @@ class Jetson(Row, frozen=True, kw_only=True):
 
 
 class KnownIssue(Row, frozen=True, kw_only=True):
-    """A well-attested fault: the words it shows itself by, its cause, and the finding that proves it."""
+    """A well-attested fault: the words it shows, its cause, the finding that proves it."""
 
     KEY: ClassVar = ("id",)
     SITE_MAY_NOT_SET: ClassVar = frozenset({"remedy"})

@@ -1,6 +1,7 @@
-"""Matrix rows as the text that people maintain: one flow mapping a row, how it is known on the last line.
+"""Matrix rows as people maintain them: one flow mapping a row, how it is known on the last line.
 
-`doctor matrix refresh` writes rows in this form, so a refreshed row and a hand-written one differ only in what they say.
+`doctor matrix refresh` writes rows in this form, so a refreshed row and a hand-written one differ
+only in what they say.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CITATION = ("sources", "as_of", "basis")
 
 
 def row_values(row: Row) -> dict[str, Any]:
-    """A row's fields in the order of its type, without empty ones and without what the loader sets."""
+    """A row's fields in the order of its type, without empty ones and the loader's."""
     values = {}
     for field in msgspec.structs.fields(type(row)):
         value = getattr(row, field.encode_name)
@@ -58,7 +59,11 @@ def scalar(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(scalar(item) for item in value) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(str(name))}: {scalar(item)}" for name, item in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{scalar(str(name))}: {scalar(item)}" for name, item in value.items())
+            + "}"
+        )
     text = str(value)
     if _PLAIN.fullmatch(text) and not _NOT_TEXT.fullmatch(text):
         return text
