@@ -176,6 +176,11 @@ class PythonPart(Part, kw_only=True, forbid_unknown_fields=True):
     packages: dict[str, str] = {}
     tags: dict[str, str] = {}
     """package -> wheel tag, for example manylinux_2_34_x86_64."""
+    requires: dict[str, list[str]] = {}
+    """package -> Requires-Dist lines; what is left out is what the matrix says of the release."""
+    requires_python: dict[str, str] = {}
+    bare: bool = False
+    """Only the packages listed; otherwise what they pin is there too."""
 
 
 class UnattendedPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -191,7 +196,11 @@ class ServicePart(Part, kw_only=True, forbid_unknown_fields=True):
 
     state: str = "active"
     after: list[str] = []
+    """Default: after the network and nvidia-persistenced."""
     exec: str = ""
+    restart: str = "on-failure"
+    started: float | None = None
+    """Seconds after boot."""
 
 
 class WslPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -230,6 +239,8 @@ class LibrariesPart(Part, kw_only=True, forbid_unknown_fields=True):
     """NCCL or cuDNN of the system."""
 
     system: str | None = None
+    copies: dict[str, str] = {}
+    """Further copies of NCCL: path of the library (ending in libnccl.so.2) -> version."""
 
 
 class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -304,6 +315,12 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     sudo: bool = False
     nccl_conf: dict[str, str] = {}
     remove_ipc: bool = False
+    nvlsm: bool | None = None
+    """The NVLink subnet manager; default as NVLink 5 with NVSwitch needs it."""
+    interfaces: dict[str, str] = {}
+    """Network interface -> up or down; default eth0 up."""
+    container_caps: list[str] = []
+    """With platform container: capabilities beside Docker's default ones, for example SYS_NICE."""
     as_of: str = "2026-11-30"
     says: dict[str, Any] = {}
     """argv prefix, cuInit, nvml or a unit name -> an output that no other field implies."""
