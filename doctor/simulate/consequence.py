@@ -14,7 +14,7 @@ def nvml_answer(host: Host) -> str:
     said = host.d.says.get("nvml")
     if isinstance(said, str):
         return said
-    if host.driver.library is None or host.d.platform == "jetson" and not host.boards:
+    if host.driver.library is None or (host.d.platform == "jetson" and not host.boards):
         return "NVML_ERROR_LIBRARY_NOT_FOUND"
     if host.d.platform == "wsl2":
         missing = "libnvidia-ml.so.1" not in (host.d.wsl.lib_dir or [] if host.d.wsl else [])

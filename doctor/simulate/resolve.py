@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from doctor.errors import UsageError
 from doctor.facts.versions import DriverVersion
 from doctor.simulate.catalog import Model, model
-from doctor.simulate.consistency import check_consistency
 from doctor.simulate.consequence import cuda_answer, nvml_answer
+from doctor.simulate.consistency import check_consistency
 from doctor.simulate.decode import decode
 from doctor.simulate.description import Description, DriverPart, GpuPart, UnitPart, WslPart
 from doctor.simulate.distributions import Release, release
@@ -20,7 +19,6 @@ from doctor.simulate.sizes import MIB, size
 DEFAULT_DRIVER = "580.178.04"
 """A long-term driver that has not ended; boards it does not know get the newest of their last branch."""
 OLDER_DRIVERS = {"470": "470.256.02", "390": "390.157"}
-SXM_HINT = ("SXM", "HBM3", "H200", "H20", "B200", "B300")
 WSL_KERNEL = "5.15.167.4-microsoft-standard-WSL2"
 JETSON_KERNEL = "5.15.148-tegra"
 WSL_LIBRARIES = [
@@ -193,9 +191,8 @@ def _filled(d: Description, driver: Driver) -> Description:
         gone = d.fabric_manager.state == "absent"
         version = None if gone else driver.loaded or driver.library
         filled["fabric_manager"] = msgspec.structs.replace(d.fabric_manager, version=version)
-    elif d.fabric_manager and driver.loaded and d.fabric_manager.version != driver.loaded:
-        if d.fabric_manager.state == "active":
-            filled["fabric_manager"] = msgspec.structs.replace(d.fabric_manager, state="failed")
+    elif _refuses(d.fabric_manager, driver):
+        filled["fabric_manager"] = msgspec.structs.replace(d.fabric_manager, state="failed")
     if d.platform == "wsl2":
         wsl = d.wsl or WslPart()
         if wsl.lib_dir is None and driver.library:
@@ -203,6 +200,11 @@ def _filled(d: Description, driver: Driver) -> Description:
             wsl = msgspec.structs.replace(wsl, lib_dir=sorted([*WSL_LIBRARIES, *new]))
         filled["wsl"] = msgspec.structs.replace(wsl, windows_driver=driver.library)
     return msgspec.structs.replace(d, **filled) if filled else d
+
+
+def _refuses(unit: UnitPart | None, driver: Driver) -> bool:
+    """Fabric manager ends at once when its version is not the loaded driver's."""
+    return bool(unit and driver.loaded and unit.state == "active" and unit.version != driver.loaded)
 
 
 def _boards(
