@@ -30,6 +30,10 @@ class Running(Record, frozen=True, kw_only=True):
     pid: int | None = None
     user: str | None = None
     gpu_ids: list[str] = []
+    """Indexes or UUIDs, ["all"], or ["count:N"]."""
+    network: str | None = None
+    security: list[str] = []
+    """--security-opt."""
 
 
 class Image(Record, frozen=True, kw_only=True):
@@ -39,6 +43,8 @@ class Image(Record, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     """NVIDIA_REQUIRE_*, CUDA_VERSION, NV_* that matter."""
     labels: dict[str, str] = {}
+    size: int | None = None
+    """Bytes."""
 
 
 class CdiSpec(Record, frozen=True, kw_only=True):
@@ -63,7 +69,7 @@ class ContainerFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True
     docker_from: Fact[str] = NOT_PROBED
     """apt, dnf, snap, desktop, static; Absent when there is no Docker."""
     docker_socket: Fact[str] = NOT_PROBED
-    """answers, refused, denied; Absent when there is none."""
+    """answers, asleep (systemd holds it for a dockerd that does not run), refused, denied; Absent when there is none."""
     docker_host: Fact[str] = NOT_PROBED
     """DOCKER_HOST or the current context's endpoint, when it is not the local socket."""
     docker_rootless: Fact[bool] = NOT_PROBED
@@ -78,6 +84,7 @@ class ContainerFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True
     docker_cdi_dirs: Fact[list[str]] = NOT_PROBED
     docker_security: Fact[list[str]] = NOT_PROBED
     docker_seccomp_sysnice: Fact[bool] = NOT_PROBED
+    """Whether containers may make NUMA calls without --cap-add SYS_NICE; Docker's own seccomp profile refuses them."""
     daemon_json: Fact[dict[str, object]] = NOT_PROBED
     """Parsed /etc/docker/daemon.json (allow-listed keys)."""
     daemon_json_mtime: Fact[int] = NOT_PROBED
@@ -87,11 +94,15 @@ class ContainerFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Bytes: default-shm-size of the file, else Docker's 64 MiB."""
     running: Fact[list[Running]] = NOT_PROBED
     images: Fact[list[Image]] = NOT_PROBED
+    images_unseen: Fact[int] = NOT_PROBED
+    """GPU images beyond the number that is inspected."""
     containerd_version: Fact[str] = NOT_PROBED
     containerd_runtimes: Fact[list[str]] = NOT_PROBED
     """Runtimes named in config.toml."""
     containerd_root: Fact[str] = NOT_PROBED
     podman_version: Fact[str] = NOT_PROBED
+    podman_hook: Fact[bool] = NOT_PROBED
+    """The old OCI hook file lies beside podman."""
     toolkit_version: Fact[str] = NOT_PROBED
     """nvidia-ctk or package nvidia-container-toolkit."""
     toolkit_packages: Fact[dict[str, str]] = NOT_PROBED

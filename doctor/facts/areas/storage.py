@@ -9,10 +9,13 @@ class Disk(Record, frozen=True, kw_only=True):
     """The file system that holds a path. Bytes."""
 
     mount: str
+    path: str = ""
+    """What was looked at: the place itself or the nearest folder above it that exists."""
     filesystem: str | None = None
     size: int
     free: int
     """Free for ordinary users."""
+    read_only: bool = False
 
 
 class Orphan(Record, frozen=True, kw_only=True):
