@@ -5,7 +5,7 @@ import json
 import sys
 from typing import Any, List
 
-from doctor.probes.no_exec import forbid_exec
+from doctor.probes.no_exec import forbid_changes
 
 
 def say(**answer: Any) -> None:
@@ -16,14 +16,14 @@ def say(**answer: Any) -> None:
 
 def main(args: List[str]) -> None:
     """Load libcuda.so.1 as a program would, then cuInit, device count and driver version."""
+    say(guarded=forbid_changes())
     try:
         lib = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        missing = "cannot open shared object file" in str(error)
+        missing = "libcuda.so.1: cannot open shared object file" in str(error)
         say(error="not-found" if missing else "cannot load libcuda.so.1: %s" % error)
         return
     say(lib=loaded_path())
-    say(exec_forbidden=forbid_exec())
     code = lib.cuInit(0)
     say(cuInit=code)
     number = ctypes.c_int(0)

@@ -197,6 +197,7 @@ class LiveSource(Source):
             sys.executable,
             "-I",
             "-S",
+            "-B",
             "-c",
             _BOOT,
             module,

@@ -26,6 +26,8 @@ class Gpu(Record, frozen=True, kw_only=True):
     """One GPU. NotApplicable: NVML says the board does not support the question."""
 
     index: int
+    opened: Fact[str] = NOT_PROBED
+    """ok, or the NVML error with which the device refused to be opened; then nothing else of it is known."""
     name: Fact[str] = NOT_PROBED
     pci: Fact[str] = NOT_PROBED
     """Address as in sysfs, for example 0000:00:06.0."""

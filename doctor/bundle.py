@@ -1,0 +1,91 @@
+"""Builds doctor-probe.pyz: the probes and pynvml in one file that runs on a host with nothing installed but Python.
+
+The same sources give the same bytes: names are sorted, times are fixed, nothing is compressed or compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+from doctor.errors import DoctorError
+
+NAME = "doctor-probe.pyz"
+PACKAGE = Path(__file__).resolve().parent
+FLOOR = (3, 9)
+"""Oldest Python that the probes run on."""
+SHEBANG = b"#!/usr/bin/env python3\n"
+ENTRY = """\
+# Runs on every Python: an old one must get a JSON answer, not a syntax error.
+import json
+import sys
+
+if sys.version_info < ({major}, {minor}):
+    said = "doctor-probe needs Python {major}.{minor} or newer; this is %d.%d (%s)" % (
+        sys.version_info[0], sys.version_info[1], sys.executable)
+    print(json.dumps({{"schema": "doctor.facts/1", "doctor": "{version}", "error": said}}))
+    sys.exit(2)
+
+sys.dont_write_bytecode = True
+from doctor.probes.__main__ import main
+
+sys.exit(main())
+"""
+_WHEN = (1980, 1, 1, 0, 0, 0)
+
+
+def build(path: Path) -> Path:
+    """Write the zipapp, executable, and return its path."""
+    data = content()
+    path.write_bytes(data)
+    path.chmod(0o755)
+    return path
+
+
+def content() -> bytes:
+    """The zipapp's bytes."""
+    from doctor import __version__
+
+    entry = ENTRY.format(major=FLOOR[0], minor=FLOOR[1], version=__version__)
+    members = {"__main__.py": entry.encode(), "doctor/__init__.py": _read(PACKAGE / "__init__.py")}
+    for file in sorted((PACKAGE / "probes").glob("*.py")):
+        members[f"doctor/probes/{file.name}"] = _read(file)
+    members["pynvml.py"] = _read(_pynvml())
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(members):
+            info = zipfile.ZipInfo(name, _WHEN)
+            info.external_attr = 0o644 << 16
+            info.create_system = 3
+            archive.writestr(info, members[name])
+    return SHEBANG + buffer.getvalue()
+
+
+def digest() -> str:
+    """SHA-256 of the zipapp."""
+    return hashlib.sha256(content()).hexdigest()
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _pynvml() -> Path:
+    spec = importlib.util.find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        raise DoctorError("pynvml is not installed", "pip install nvidia-ml-py")
+    return Path(spec.origin)
+
+
+def main() -> None:
+    """`python -m doctor.bundle [PATH]`: build the zipapp and print its path."""
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(NAME)
+    sys.stdout.write(f"{build(target)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The probe alone: prints one JSON envelope, or records the host. `python3 -m doctor.probes`, `python3 doctor-probe.pyz`.
+
+Writes nothing to the host unless `--record` names a folder. The zip's own entry point has refused older Pythons.
+"""
+
+import argparse
+import datetime
+import json
+import sys
+from typing import Any, Dict, List, Optional
+
+from doctor import __version__
+from doctor.probes import registry
+from doctor.probes.live import LiveSource
+from doctor.probes.recording import RecordingSource
+from doctor.probes.source import Source
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Exit status 0 when every probe answered, 1 when one failed, 2 for wrong usage."""
+    options = _options().parse_args(argv)
+    source = (
+        RecordingSource(LiveSource(options.scope)) if options.record else LiveSource(options.scope)
+    )
+    document = envelope(source, options.only)
+    if options.record:
+        from doctor.probes.record import write
+
+        write(source, options.record)
+        print(options.record)
+    else:
+        json.dump(document, sys.stdout, sort_keys=True, separators=(",", ":"))
+        sys.stdout.write("\n")
+    return 1 if document["errors"] else 0
+
+
+def envelope(source: Source, areas: Optional[List[str]] = None) -> Dict[str, Any]:
+    """{"schema", "doctor", "host", "recorded_at", "facts", "timing_ms", "errors"}."""
+    document = registry.run(source, areas)
+    name = document["facts"].get("host", {}).get("name", {})
+    document["doctor"] = __version__
+    document["host"] = {"name": name.get("value")}
+    now = datetime.datetime.now(datetime.timezone.utc)
+    document["recorded_at"] = now.replace(microsecond=0).isoformat()
+    return document
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="doctor-probe", description="Look at this GPU host and print what was seen as JSON."
+    )
+    parser.add_argument(
+        "--record", metavar="DIR", help="write a redacted recording of the host to DIR"
+    )
+    parser.add_argument(
+        "--scope",
+        default="shell",
+        metavar="SCOPE",
+        help="whose environment and limits: shell, service:NAME or pid:N",
+    )
+    parser.add_argument("--only", nargs="+", metavar="AREA", help="look at these areas only")
+    parser.add_argument("--version", action="version", version=__version__)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
