@@ -42,7 +42,7 @@ class KernelFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     running: Fact[str] = NOT_PROBED
     next_boot: Fact[str] = NOT_PROBED
-    """Release the boot loader will start."""
+    """Release the boot loader will start; NotApplicable when the kernel comes from outside, as in some VMs."""
     installed: Fact[list[str]] = NOT_PROBED
     """Releases with a folder under /lib/modules that holds a kernel's modules."""
     version: Fact[str] = NOT_PROBED
@@ -51,6 +51,8 @@ class KernelFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """gcc or clang major.minor that built the running kernel, for example gcc 13.3."""
     gcc: Fact[str] = NOT_PROBED
     """Version of the default gcc; Absent when not installed."""
+    compilers: Fact[list[str]] = NOT_PROBED
+    """Major versions of gcc that are installed under their own name: gcc-12, gcc-toolset-14."""
     cmdline: Fact[str] = NOT_PROBED
     modules: Fact[list[str]] = NOT_PROBED
     """Loaded modules, dashes as underscores."""
@@ -72,7 +74,9 @@ class KernelFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Modules named in modules-load.d."""
     initramfs: Fact[str] = NOT_PROBED
     initramfs_stale: Fact[bool] = NOT_PROBED
-    """modprobe.d or the nvidia module is newer than the initramfs of the running kernel."""
+    """A modprobe.d file about GPU modules is newer than the initramfs of the running kernel."""
+    initramfs_stale_by: Fact[list[str]] = NOT_PROBED
+    """Those files."""
     secure_boot: Fact[bool] = NOT_PROBED
     mok_pending: Fact[bool] = NOT_PROBED
     """A key waits to be enrolled at the next boot."""
@@ -88,4 +92,6 @@ class KernelFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Last NVRM/nvidia lines of the kernel log."""
     xids: Fact[list[XidEvent]] = NOT_PROBED
     reboot_required: Fact[bool] = NOT_PROBED
-    """/run/reboot-required, or needs-restarting says so."""
+    """/run/reboot-required; NotApplicable where the distribution sets no such flag."""
+    reboot_packages: Fact[list[str]] = NOT_PROBED
+    """Packages that asked for it."""

@@ -15,6 +15,22 @@ class Repository(Record, frozen=True, kw_only=True):
     """gpgcheck or signed-by present; None when not said."""
     file: str = ""
     key: str | None = None
+    """Keyring that signed-by names, "(inline)", or gpgkey of dnf."""
+    key_found: bool | None = None
+    """Whether that keyring file is there; None when it is not a file."""
+    suite: str | None = None
+    module_hotfixes: bool | None = None
+    """dnf: whether modular filtering is off for this repository; None when not said."""
+    excludes: list[str] = []
+
+
+class Pin(Record, frozen=True, kw_only=True):
+    """A record of apt's preferences."""
+
+    package: str
+    pin: str
+    priority: int | None = None
+    file: str = ""
 
 
 class Pending(Record, frozen=True, kw_only=True):
@@ -32,6 +48,8 @@ class Unattended(Record, frozen=True, kw_only=True):
     enabled: bool
     excluded: list[str] = []
     """Package name patterns it leaves alone."""
+    origins: list[str] = []
+    """apt: the origins it may take packages from."""
     tool: str = ""
     """unattended-upgrades or dnf-automatic."""
 
@@ -46,6 +64,9 @@ class PackageFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     broken: Fact[list[str]] = NOT_PROBED
     """Half-installed or unconfigured packages."""
     repositories: Fact[list[Repository]] = NOT_PROBED
+    pins: Fact[list[Pin]] = NOT_PROBED
+    keys: Fact[dict[str, list[str]]] = NOT_PROBED
+    """apt: keyring file -> fingerprints; dnf: {"rpm": short ids of imported keys}."""
     holds: Fact[list[str]] = NOT_PROBED
     """apt-mark hold or dnf versionlock entries."""
     unattended: Fact[Unattended] = NOT_PROBED
