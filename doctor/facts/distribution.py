@@ -76,6 +76,7 @@ def parse(os_release: str) -> Distribution:
     reader = LinuxDistribution(
         include_lsb=False, os_release_file="", distro_release_file="", include_uname=False
     )
+    # the package reads files only; its parser of the text is the part that is wanted
     fields = reader._parse_os_release_content(StringIO(os_release))
     ident = fields.get("id", "").lower()
     if not ident:

@@ -8,6 +8,8 @@ from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
 from doctor.probes.host import IN_CONTAINER, in_container, is_wsl, release_of
 from doctor.probes.source import Source
 
+FROM_WINDOWS = "the kernel of WSL2 comes from Windows"
+"""Why a fact of the host's kernel does not apply in WSL2."""
 _OF_THE_HOST = [
     "next_boot",
     "installed",

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
 from doctor.probes import apt
 from doctor.probes.fact import Fact, known
@@ -91,7 +91,7 @@ def _new_packet(body: bytes, offset: int, tag: int) -> Tuple[int, int, int]:
     raise ValueError("a keyring with partial lengths")
 
 
-def _bounded(body: bytes, tag: int, start: int, end: int) -> Any:
+def _bounded(body: bytes, tag: int, start: int, end: int) -> Tuple[int, int, int]:
     if end > len(body):
         raise ValueError("the keyring is truncated")
     return tag, start, end
