@@ -40,6 +40,9 @@ class GpuPart(Part, kw_only=True, forbid_unknown_fields=True):
     """not-supported, not-started, in-progress, completed or an NVML status."""
     nvlink_down: int = 0
     on_bus: bool = True
+    compute_mode: Literal["default", "exclusive-process", "prohibited"] = "default"
+    power_limit: int | None = None
+    """Watts; default the board's own limit."""
 
 
 class DriverPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +62,8 @@ class DriverPart(Part, kw_only=True, forbid_unknown_fields=True):
     nodes: dict[str, str] = {}
     """/dev path -> none, file, or an octal mode."""
     modprobe: bool = True
+    params: dict[str, str] = {}
+    """Parameters of the loaded module that differ from its own, as /proc/driver/nvidia/params names them."""
 
 
 class DkmsPart(Part, kw_only=True, forbid_unknown_fields=True):
