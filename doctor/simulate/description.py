@@ -99,6 +99,8 @@ class CdiPart(Part, kw_only=True, forbid_unknown_fields=True):
     driver: str | None = None
     version: str = "0.5.0"
     devices: list[str] | None = None
+    mounts: list[str] = []
+    """Further host paths that it mounts."""
 
 
 class ImagePart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -107,6 +109,7 @@ class ImagePart(Part, kw_only=True, forbid_unknown_fields=True):
     ref: str
     env: dict[str, str] = {}
     labels: dict[str, str] = {}
+    size: str = "9G"
 
 
 class RunningPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -128,6 +131,8 @@ class RunningPart(Part, kw_only=True, forbid_unknown_fields=True):
     args: list[str] = []
     ports: list[str] = []
     user: str | None = None
+    network: str | None = None
+    """host, none or a network's name; default bridge."""
 
 
 class ContainersPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -155,6 +160,11 @@ class ContainersPart(Part, kw_only=True, forbid_unknown_fields=True):
     images: list[ImagePart] = []
     running: list[RunningPart] = []
     dev_char_links: bool = True
+    toolkit_in_docker: bool = True
+    """nvidia-ctk runtime configure was run; runtimes says more."""
+    podman_hook: bool = False
+    cdi_refresh: str = "active"
+    """State of nvidia-cdi-refresh.path, where the toolkit has it."""
 
 
 class OrphanPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -231,6 +241,7 @@ class DiskPart(Part, kw_only=True, forbid_unknown_fields=True):
 
     size: str
     free: str
+    read_only: bool = False
 
 
 class PendingPart(Part, kw_only=True, forbid_unknown_fields=True):
