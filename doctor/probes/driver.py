@@ -166,10 +166,8 @@ def _disk(src: Source, release: Fact) -> Fact:
 
 def _next_release(src: Source) -> Fact:
     """The kernel of the next boot, as the kernel probe finds it."""
-    try:
-        from doctor.probes import kernel
-    except ImportError as error:
-        return unknown(str(error), "next boot")
+    from doctor.probes import kernel
+
     return kernel.next_boot_of(src)
 
 
@@ -274,7 +272,7 @@ def _smi(src: Source) -> Fact:
     for path in SMI_PLACES:
         there = src.exists(path)
         if there.state != "absent":
-            return there.map(lambda _, path=path: path, path)
+            return known(path, path) if there.ok else there
     return absent("the system's folders")
 
 

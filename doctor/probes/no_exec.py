@@ -46,8 +46,8 @@ def forbid_changes() -> bool:
     if machine not in ("x86_64", "aarch64"):
         return False
     column = 0 if machine == "x86_64" else 1
-    numbers = [row[column] for row in FORBIDDEN.values() if row[column] is not None]
-    code = filter_program((ARCH_X86_64, ARCH_AARCH64)[column], sorted(set(numbers)))
+    numbers = [number for row in FORBIDDEN.values() for number in row[column : column + 1] if number]
+    code = filter_program((ARCH_X86_64, ARCH_AARCH64)[column], sorted(numbers))
     raw = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
     program = _Program(len(code), ctypes.addressof(raw))
     zero = ctypes.c_ulong(0)

@@ -211,7 +211,7 @@ def _from_smi(src: Source, init: Fact) -> Dict[str, Fact]:
     query = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
     capabilities = src.run(query, timeout=10.0).map(lambda done: parse_capabilities(done.stdout))
     for uuid, gpu in found["gpus"].items():
-        gpu["compute_capability"] = capabilities.map(lambda rows, uuid=uuid: rows[uuid])
+        gpu["compute_capability"] = _row(capabilities, uuid)
     return {
         "init": known("ok", via),
         "answered_by": known("nvidia-smi", via),
@@ -240,6 +240,10 @@ def parse_smi(text: str, rc: int) -> Any:
         "cuda_version": _text(root, "cuda_version"),
         "gpus": gpus,
     }
+
+
+def _row(table: Fact, key: str) -> Fact:
+    return table.map(lambda rows: rows[key])
 
 
 def parse_capabilities(text: str) -> Dict[str, str]:
