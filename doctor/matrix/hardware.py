@@ -99,7 +99,10 @@ class ForwardCompat(Row, frozen=True, kw_only=True):
 
 
 class Gpu(Row, frozen=True, kw_only=True):
-    """A family of GPUs, known by the names that the driver reports."""
+    """A family of GPUs, known by the names that the driver reports.
+
+    `listed_by` is a driver whose own list names the family, where no source says which was first.
+    """
 
     KEY: ClassVar = ("family",)
 
@@ -114,6 +117,7 @@ class Gpu(Row, frozen=True, kw_only=True):
     first_branch: DriverBranch | None = None
     last_branch: DriverBranch | None = None
     min_driver: DriverVersion | None = None
+    listed_by: DriverVersion | None = None
     open_modules: OpenModules | None = None
     fp8: bool | None = None
     fp4: bool | None = None

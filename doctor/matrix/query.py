@@ -277,7 +277,8 @@ def supports(matrix: Matrix, gpu: Gpu, driver: DriverVersion | int | str) -> boo
     if isinstance(driver, DriverVersion) and gpu.min_driver is not None and driver < gpu.min_driver:
         return False
     if gpu.first_branch is None:
-        return None if gpu.last_branch is None else True
+        listed = gpu.listed_by is not None and number >= gpu.listed_by.branch
+        return True if listed or gpu.last_branch is not None else None
     return number >= gpu.first_branch.number
 
 
