@@ -29,9 +29,14 @@ def area_names() -> List[str]:
     return sorted(name for name in names if name not in NOT_AREAS)
 
 
+_IMPORTING = threading.RLock()
+"""Probes that import each other from two threads at once would see half a module."""
+
+
 def load(area: str) -> Probe:
     """The probe of one area."""
-    found: Probe = importlib.import_module("doctor.probes." + area).probe
+    with _IMPORTING:
+        found: Probe = importlib.import_module("doctor.probes." + area).probe
     return found
 
 
