@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from typing import Any
 
 import msgspec
@@ -19,29 +18,20 @@ class MemorySource(RecordedSource):
     def __init__(self, recording: RecordingWriter) -> None:
         Source.__init__(self)
         self.folder = "/"
+        self._contents = {"files" + path: data for path, data in recording.files.items()}
+        self._files = {name: len(data) for name, data in self._contents.items()}
         self.manifest = recording.manifest
         self.missing = str(recording.manifest["missing"])
-        self._files = recording.files
-        self._documents = {
-            "nvml.json": _through_json(recording.nvml),
-            "cuda.json": _through_json(recording.cuda),
-            "process.json": _through_json(recording.process),
-        }
         self._paths = recording.paths
         self._http_answers = recording.http
+        self._nvml_answer = _through_json(recording.nvml)
+        self._cuda_looks = _through_json(recording.cuda)
+        self._process_answer = _through_json(recording.process)
         self._commands = recording.commands
 
     @override
-    def _document(self, name: str, kind: type, default: Any = None) -> Any:
-        return self._documents[name]
-
-    @override
-    def _holds(self, path: str) -> bool:
-        return posixpath.normpath(path) in self._files
-
-    @override
-    def _stored(self, path: str) -> bytes | None:
-        return self._files.get(posixpath.normpath(path))
+    def _bytes(self, name: str) -> bytes:
+        return self._contents[name]
 
 
 def _through_json(value: Any) -> Any:
