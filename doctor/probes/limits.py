@@ -7,7 +7,6 @@ from doctor.probes import docker_api
 from doctor.probes.container import daemon_file, daemon_settings, dockerd_pid, snap_docker
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
 from doctor.probes.host import IN_CONTAINER, in_container
-from doctor.probes.live import parse_limits
 from doctor.probes.source import Source
 
 NAMES = ("memlock", "stack", "nofile", "nproc")
@@ -131,3 +130,20 @@ def conf_lines(text: str) -> List[str]:
         for line in text.splitlines()
         if _CONF_LINE.match(line)
     ]
+
+
+def parse_limits(text: str) -> Dict[str, List[int]]:
+    """/proc/PID/limits -> {"memlock": [soft, hard], ...} in bytes or counts, -1 for unlimited."""
+    rows = {
+        "Max locked memory": "memlock",
+        "Max stack size": "stack",
+        "Max open files": "nofile",
+        "Max processes": "nproc",
+    }
+    found: Dict[str, List[int]] = {}
+    for line in text.splitlines():
+        for label, name in rows.items():
+            if line.startswith(label):
+                parts = line[len(label) :].split()
+                found[name] = [-1 if part == "unlimited" else int(part) for part in parts[:2]]
+    return found

@@ -1,18 +1,14 @@
 """The host this process runs on. Reads and asks; writes nothing, loads nothing, starts no container."""
 
-import errno
 import json
 import os
 import posixpath
-import signal
-import socket
 import stat as statmod
-import subprocess
 import sys
-import time
 from typing import Any, Dict, List, Optional, Sequence
 
 from doctor.probes import source as limits
+from doctor.probes.child import child_problem, os_error, run_child
 from doctor.probes.source import Source
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/usr/lib/wsl/lib:/usr/local/nvidia/bin:/snap/bin"
@@ -21,6 +17,8 @@ SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/usr
 DRIVER_ENVIRONMENT = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT")
 """Variables of the loader that a clean CUDA child does not get."""
 
+_CALLERS_ONLY = ("LD_", "PYTHON", "BASH_", "PERL", "MALLOC_")
+"""Starts of variables that change how any program runs: the system's own commands do not get the caller's."""
 _TYPES = (
     (statmod.S_ISREG, "file"),
     (statmod.S_ISDIR, "dir"),
@@ -46,9 +44,12 @@ class LiveSource(Source):
 
     def _read(self, path: str) -> Dict[str, Any]:
         try:
+            # looked at before it is opened: opening a device can do something
+            if not statmod.S_ISREG(os.stat(path).st_mode):
+                return {"error": "not a regular file"}
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            return {"error": _os_error(error)}
+        except (OSError, ValueError) as error:
+            return {"error": os_error(error)}
         try:
             if not statmod.S_ISREG(os.fstat(fd).st_mode):
                 return {"error": "not a regular file"}
@@ -61,15 +62,15 @@ class LiveSource(Source):
                 if len(data) > limits.MAX_FILE:
                     return {"error": "too-large"}
         except OSError as error:
-            return {"error": _os_error(error)}
+            return {"error": os_error(error)}
         finally:
             os.close(fd)
 
     def _path(self, path: str, entries: bool, statvfs: bool) -> Dict[str, Any]:
         try:
             found = os.lstat(path)
-        except OSError as error:
-            kind = _os_error(error)
+        except (OSError, ValueError) as error:
+            kind = os_error(error)
             return {"type": kind if kind in ("absent", "denied") else "error", "error": kind}
         kind = next((name for test, name in _TYPES if test(found.st_mode)), "error")
         record: Dict[str, Any] = {
@@ -96,43 +97,24 @@ class LiveSource(Source):
                     "files": info.f_files,
                 }
         except OSError as error:
-            record["error"] = _os_error(error)
+            record["error"] = os_error(error)
         return record
 
     def _run(self, argv: Sequence[str], env: Dict[str, str], timeout: float) -> Dict[str, Any]:
         program = argv[0] if argv[0].startswith("/") else _which(argv[0])
         if program is None:
             return {"error": "not-found"}
-        full = dict(os.environ)
+        full = {
+            key: value for key, value in os.environ.items() if not key.startswith(_CALLERS_ONLY)
+        }
         full.update({"LC_ALL": "C", "LANG": "C", "PATH": SYSTEM_PATH})
         full.update(env)
         return run_child([program] + list(argv[1:]), full, timeout)
 
     def _http(self, socket_path: str, target: str) -> Dict[str, Any]:
-        import http.client
+        from doctor.probes.unix_http import get
 
-        connection = http.client.HTTPConnection("localhost", timeout=3.0)
-        channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        channel.settimeout(3.0)
-        try:
-            channel.connect(socket_path)
-            connection.sock = channel
-            connection.request("GET", target)
-            answer = connection.getresponse()
-            body = answer.read(limits.MAX_OUTPUT + 1)
-            if len(body) > limits.MAX_OUTPUT:
-                return {"error": "too-large"}
-            return {"status": answer.status, "body": body}
-        except socket.timeout:
-            return {"error": "no answer in time"}
-        except OSError as error:
-            if error.errno == errno.ECONNREFUSED:
-                return {"error": "the socket is there but nothing listens"}
-            return {"error": _os_error(error)}
-        except http.client.HTTPException as error:
-            return {"error": "not HTTP: %s" % type(error).__name__}
-        finally:
-            channel.close()
+        return get(socket_path, target)
 
     def _nvml(self) -> Dict[str, Any]:
         record = self._child("doctor.probes.nvml_child", [], dict(os.environ), limits.NVML_TIMEOUT)
@@ -149,13 +131,18 @@ class LiveSource(Source):
                 document["calls"].setdefault(item["fn"], {})[json.dumps(item["args"])] = answer
             else:
                 document.update(item)
-        problem = _child_problem(record)
+        problem = child_problem(record)
         if problem:
             document["error"] = problem
         return document
 
     def _cuda(self, name: str) -> Dict[str, Any]:
-        env = self._process().get("env", {}) if self.scope != "shell" else dict(os.environ)
+        env = dict(os.environ)
+        if self.scope != "shell":
+            judged = self.process().value
+            if judged.get("error"):
+                return {"name": name, "env": {}, "cuInit": None, "error": judged["error"]}
+            env = dict(judged["env"])
         if name == "clean":
             env = {
                 key: value
@@ -181,7 +168,7 @@ class LiveSource(Source):
                 answer.update(json.loads(line))
             except ValueError:
                 continue
-        problem = _child_problem(record)
+        problem = child_problem(record)
         if problem and not answer["error"]:
             answer["error"] = problem
         return answer
@@ -211,97 +198,6 @@ class LiveSource(Source):
         return _other_process(self.scope)
 
 
-def run_child(argv: Sequence[str], env: Dict[str, str], timeout: float) -> Dict[str, Any]:
-    """Run to the end or to the deadline, then kill the whole process group; never waits for what cannot be killed."""
-    import selectors
-
-    started = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd="/",
-            start_new_session=True,
-            close_fds=True,
-        )
-    except OSError as error:
-        kind = _os_error(error)
-        return {"error": "not-found" if kind == "absent" else kind}
-    assert child.stdout is not None and child.stderr is not None
-    streams = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
-    order = list(streams)
-    error_name: Optional[str] = None
-    with selectors.DefaultSelector() as selector:
-        for fd in order:
-            selector.register(fd, selectors.EVENT_READ)
-        while selector.get_map():
-            left = started + timeout - time.monotonic()
-            if left <= 0:
-                error_name = "timeout"
-                break
-            for key, _ in selector.select(left):
-                block = os.read(key.fd, 1 << 16)
-                if not block:
-                    selector.unregister(key.fd)
-                    continue
-                streams[key.fd] += block
-                if len(streams[key.fd]) > limits.MAX_OUTPUT:
-                    error_name = "too-large"
-            if error_name:
-                break
-    rc = _reap(child, error_name, started + timeout)
-    if error_name is None and rc is None:
-        error_name = "timeout"
-    child.stdout.close()
-    child.stderr.close()
-    record: Dict[str, Any] = {
-        "rc": rc if rc is not None and rc >= 0 else None,
-        "signal": -rc if rc is not None and rc < 0 and error_name is None else None,
-        "error": error_name,
-        "stdout": bytes(streams[order[0]]),
-        "stderr": bytes(streams[order[1]]),
-        "ms": int((time.monotonic() - started) * 1000),
-    }
-    if error_name == "too-large":
-        record["stdout"], record["stderr"] = b"", b""
-    return record
-
-
-def _reap(
-    child: "subprocess.Popen[bytes]", error_name: Optional[str], deadline: float
-) -> Optional[int]:
-    if error_name is None:
-        try:
-            return child.wait(max(0.05, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except OSError:
-        pass
-    try:
-        child.wait(0.5)
-    except subprocess.TimeoutExpired:
-        pass  # stuck in the kernel: it costs this probe, not the run
-    return None
-
-
-def _child_problem(record: Dict[str, Any]) -> Optional[str]:
-    if record.get("error") == "timeout":
-        return "no answer in time"
-    if record.get("error"):
-        return str(record["error"])
-    if record.get("signal"):
-        return "killed by signal %s" % record["signal"]
-    if record.get("rc"):
-        said = record["stderr"].decode("utf-8", "replace").strip().splitlines()
-        return "exit %s%s" % (record["rc"], ": " + said[-1][:200] if said else "")
-    return None
-
-
 def _root_of(module: str) -> str:
     """The sys.path entry (folder or zip) that holds a module; empty when there is none."""
     if module == "doctor":
@@ -318,14 +214,6 @@ def _which(name: str) -> Optional[str]:
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
             return candidate
     return None
-
-
-def _os_error(error: OSError) -> str:
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return "absent"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "denied"
-    return error.strerror or str(error)
 
 
 def _own_process() -> Dict[str, Any]:
@@ -349,6 +237,8 @@ def _own_process() -> Dict[str, Any]:
 
 
 def _other_process(scope: str) -> Dict[str, Any]:
+    from doctor.probes.limits import parse_limits
+
     base: Dict[str, Any] = {
         "env": {},
         "euid": os.geteuid(),
@@ -373,22 +263,5 @@ def _other_process(scope: str) -> Dict[str, Any]:
         with open("/proc/%s/limits" % pid) as text:
             base["rlimits"] = parse_limits(text.read())
     except OSError as error:
-        return dict(base, error="cannot read %s: %s" % (scope, _os_error(error)))
+        return dict(base, error="cannot read %s: %s" % (scope, os_error(error)))
     return base
-
-
-def parse_limits(text: str) -> Dict[str, List[int]]:
-    """/proc/PID/limits -> {"memlock": [soft, hard], ...} in bytes or counts, -1 for unlimited."""
-    rows = {
-        "Max locked memory": "memlock",
-        "Max stack size": "stack",
-        "Max open files": "nofile",
-        "Max processes": "nproc",
-    }
-    found: Dict[str, List[int]] = {}
-    for line in text.splitlines():
-        for label, name in rows.items():
-            if line.startswith(label):
-                parts = line[len(label) :].split()
-                found[name] = [-1 if part == "unlimited" else int(part) for part in parts[:2]]
-    return found

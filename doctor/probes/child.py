@@ -1,0 +1,113 @@
+"""Runs one program to its end or its deadline, whatever it does: hangs, floods, dies, or leaves children behind."""
+
+import errno
+import os
+import signal
+import subprocess
+import time
+from typing import IO, Any, Dict, Optional, Sequence, cast
+
+from doctor.probes import source as limits
+
+
+def run_child(argv: Sequence[str], env: Dict[str, str], timeout: float) -> Dict[str, Any]:
+    """Run to the end or to the deadline, then kill the whole process group; never waits for what cannot be killed."""
+    import selectors
+
+    started = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd="/",
+            start_new_session=True,
+            close_fds=True,
+        )
+    except (OSError, ValueError) as error:
+        kind = os_error(error)
+        return {"error": "not-found" if kind == "absent" else kind}
+    out, err = cast("IO[bytes]", child.stdout), cast("IO[bytes]", child.stderr)
+    streams = {out.fileno(): bytearray(), err.fileno(): bytearray()}
+    order = list(streams)
+    error_name: Optional[str] = None
+    with selectors.DefaultSelector() as selector:
+        for fd in order:
+            selector.register(fd, selectors.EVENT_READ)
+        while selector.get_map():
+            left = started + timeout - time.monotonic()
+            if left <= 0:
+                error_name = "timeout"
+                break
+            for key, _ in selector.select(left):
+                block = os.read(key.fd, 1 << 16)
+                if not block:
+                    selector.unregister(key.fd)
+                    continue
+                streams[key.fd] += block
+                if len(streams[key.fd]) > limits.MAX_OUTPUT:
+                    error_name = "too-large"
+            if error_name:
+                break
+    rc = _reap(child, error_name, started + timeout)
+    if error_name is None and rc is None:
+        error_name = "timeout"
+    out.close()
+    err.close()
+    record: Dict[str, Any] = {
+        "rc": rc if rc is not None and rc >= 0 else None,
+        "signal": -rc if rc is not None and rc < 0 and error_name is None else None,
+        "error": error_name,
+        "stdout": bytes(streams[order[0]]),
+        "stderr": bytes(streams[order[1]]),
+        "ms": int((time.monotonic() - started) * 1000),
+    }
+    if error_name == "too-large":
+        record["stdout"], record["stderr"] = b"", b""
+    return record
+
+
+def _reap(
+    child: "subprocess.Popen[bytes]", error_name: Optional[str], deadline: float
+) -> Optional[int]:
+    if error_name is None:
+        try:
+            return child.wait(max(0.05, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            pass
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    try:
+        child.wait(0.5)
+    except subprocess.TimeoutExpired:
+        pass  # stuck in the kernel: it costs this probe, not the run
+    return None
+
+
+def child_problem(record: Dict[str, Any]) -> Optional[str]:
+    """Why a child did not end well, in words."""
+    if record.get("error") == "timeout":
+        return "no answer in time"
+    if record.get("error"):
+        return str(record["error"])
+    if record.get("signal"):
+        return "killed by signal %s" % record["signal"]
+    if record.get("rc"):
+        said = record["stderr"].decode("utf-8", "replace").strip().splitlines()
+        return "exit %s%s" % (record["rc"], ": " + said[-1][:200] if said else "")
+    return None
+
+
+def os_error(error: Exception) -> str:
+    """absent, denied, or the system's words."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return "absent"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "denied"
+    return error.strerror or str(error)
