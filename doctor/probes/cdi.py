@@ -77,7 +77,7 @@ def parse_spec(text: str) -> Dict[str, Any]:
 
 def _from_json(spec: Any) -> Dict[str, Any]:
     if not isinstance(spec, dict):
-        raise ValueError("not an object")
+        raise ValueError("not an object")  # noqa: TRY004
     devices = [item for item in spec.get("devices") or [] if isinstance(item, dict)]
     edits = [spec.get("containerEdits") or {}]
     edits += [item.get("containerEdits") or {} for item in devices]

@@ -125,7 +125,7 @@ def daemon_settings(text: str) -> Dict[str, Any]:
     """The kept keys of daemon.json; an empty file is an empty table, anything but an object a ValueError."""
     loaded = json.loads(text) if text.strip() else {}
     if not isinstance(loaded, dict):
-        raise ValueError("not an object")
+        raise ValueError("not an object")  # noqa: TRY004
     return {key: loaded[key] for key in sorted(loaded) if key in DAEMON_KEYS}
 
 

@@ -156,7 +156,7 @@ def _key(info: Fact, key: str, kind: type) -> Fact:
         if found is None or found == "":
             return absent(info.via)
         if not isinstance(found, kind):
-            raise ValueError("%s is not a %s" % (key, kind.__name__))
+            raise ValueError("%s is not a %s" % (key, kind.__name__))  # noqa: TRY004
         return found
 
     return info.map(pick)

@@ -1,4 +1,4 @@
-"""/dev/shm of the scope, what was left in it, and the disks where images, engines and caches live."""
+"""Shared memory of the scope, what was left in it, and the disks where images, engines and caches live."""
 
 import posixpath
 import re
@@ -22,6 +22,7 @@ FAMILIES = (
     "sagemaker",
 )
 """How programs on a GPU host begin the names of their shared memory; the order decides."""
+SHM = "/dev/shm"  # noqa: S108
 MAX_FILES = 256
 MAX_PROCESSES = 4096
 
@@ -42,10 +43,10 @@ def probe(src: Source) -> Dict[str, Fact]:
 
 
 def shm_folder(src: Source) -> str:
-    """/dev/shm as the scope sees it."""
+    """Where the scope sees its shared memory."""
     process = src.process().value or {}
     kind, _, pid = str(process.get("scope", "shell")).partition(":")
-    return "/proc/%s/root/dev/shm" % pid if kind == "pid" and pid.isdigit() else "/dev/shm"
+    return "/proc/%s/root/dev/shm" % pid if kind == "pid" and pid.isdigit() else SHM
 
 
 def parse_mounts(text: str) -> List[Tuple[str, str, List[str]]]:
@@ -133,7 +134,7 @@ def _mapped(src: Source, folder: str) -> Fact:
     if len(pids) > MAX_PROCESSES:
         return unknown("more than %d processes" % MAX_PROCESSES, "/proc/*/maps")
     maps = ["/proc/%d/maps" % pid for pid in pids]
-    found = src.run(["grep", "-hoE", "-s", "/dev/shm/[^ ]+", "/dev/null", *maps], ok=(0, 1, 2))
+    found = src.run(["grep", "-hoE", "-s", SHM + "/[^ ]+", "/dev/null", *maps], ok=(0, 1, 2))
     return found.map(lambda done: mapped_names(done))
 
 

@@ -70,7 +70,7 @@ def _table(root: Dict[str, Any], path: List[str]) -> Dict[str, Any]:
         if isinstance(nested, list) and nested:
             nested = nested[-1]
         if not isinstance(nested, dict):
-            raise ValueError("%s is not a table" % part)
+            raise ValueError("%s is not a table" % part)  # noqa: TRY004
         root = nested
     return root
 

@@ -144,10 +144,10 @@ def _answers(host: Host, part: ContainersPart, out: RecordingWriter) -> None:
         out.get(socket, f"/containers/{ident}/json", inspected(ident, place, item, part))
     images = [(f"sha256:{n:064x}", item) for n, item in enumerate(part.images, start=0xA0)]
     out.get(socket, "/images/json", [_listed(ident, item) for ident, item in images])
-    for ident, item in images:
-        env = [f"{key}={value}" for key, value in item.env.items()]
-        config = {"Env": env, "Labels": item.labels or None}
-        body = {"Id": ident, "RepoTags": [item.ref], "Config": config}
+    for ident, local in images:
+        env = [f"{key}={value}" for key, value in local.env.items()]
+        config = {"Env": env, "Labels": local.labels or None}
+        body = {"Id": ident, "RepoTags": [local.ref], "Config": config}
         out.get(socket, f"/images/{ident}/json", body)
 
 

@@ -1,4 +1,4 @@
-"""/dev/shm and the file systems, each as its mount, its size and what is free."""
+"""Shared memory and the file systems, each as its mount, its size and what is free."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from doctor.simulate.host import Host
 from doctor.simulate.sizes import size
 from doctor.simulate.writer import RecordingWriter
 
-SHM = "/dev/shm"  # noqa: S108 - the folder that is simulated
+SHM = "/dev/shm"  # noqa: S108
 ROOT = DiskPart(size="1T", free="600G")
 
 
 def write(host: Host, out: RecordingWriter) -> None:
     """Places that the probe asks for get the numbers of the file system that holds them."""
     disks = {"/": ROOT, **host.d.disk}
-    lines = []
+    lines: list[str] = []
     for path in sorted(disks):
         kind = "overlay" if path == "/" and host.in_container else "ext4"
         mode = "ro" if disks[path].read_only else "rw"
