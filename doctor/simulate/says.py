@@ -18,6 +18,15 @@ FIELD_OF_COMMAND: dict[tuple[str, ...], str] = {
 """Commands whose output a field decides: saying them is a contradiction in waiting, so the field is named instead."""
 
 
+FIELD_OF_UNIT = {
+    "nvidia-fabricmanager": "fabric_manager",
+    "nvidia-persistenced": "persistenced",
+    "nvidia-imex": "imex",
+}
+"""Units that have a section of their own."""
+UNIT_SUFFIXES = (".service", ".socket", ".path", ".timer")
+
+
 def check(host: Host) -> None:
     """UsageError when a `says` denies what a field implies."""
     import msgspec
@@ -41,11 +50,21 @@ def check(host: Host) -> None:
             if init not in ("ok", said):
                 raise _denied("nvml", said, init)
         else:
-            field = FIELD_OF_COMMAND.get(tuple(shlex.split(key)))
+            field = _field(key, host)
             if field:
                 raise UsageError(
                     f"says.{key}: the field {field} decides that output", f"set {field} instead"
                 )
+
+
+def _field(key: str, host: Host) -> str | None:
+    """The field that already decides what is said."""
+    if key.endswith(UNIT_SUFFIXES):
+        name = key.rpartition(".")[0]
+        if name in host.d.services:
+            return f"services.{name}"
+        return FIELD_OF_UNIT.get(name) if key.endswith(".service") else None
+    return FIELD_OF_COMMAND.get(tuple(shlex.split(key)))
 
 
 def _denied(key: str, said: Any, implied: Any) -> UsageError:
@@ -60,7 +79,7 @@ def write(host: Host, out: RecordingWriter) -> None:
     for key, said in host.d.says.items():
         if key in ("cuInit", "nvml"):
             continue
-        if key.endswith((".service", ".socket", ".path", ".timer")):
+        if key.endswith(UNIT_SUFFIXES):
             _unit(key, str(said), out)
         else:
             _command(shlex.split(key), said, out)

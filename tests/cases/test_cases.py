@@ -106,7 +106,9 @@ def test_score(capsys: pytest.CaptureFixture[str]) -> None:
         named += right
         alarms += len(twin)
         says = finding.id if finding else "nothing"
-        lines.append(f"{'ok' if right else '--'}  {id:52} {says:34} twin {len(twin)}  mutations {kept}/2")
+        lines.append(
+            f"{'ok' if right else '--'}  {id:52} {says:34} twin {len(twin)}  mutations {kept}/2"
+        )
     with capsys.disabled():
         print("\n" + "\n".join(lines))
         print(f"{named} of {len(IDS)} named first, {alarms} false alarms on healthy twins")

@@ -98,7 +98,7 @@ def test_what_this_machine_is_asked_is_written_or_declared() -> None:
 
 
 def test_declared_patterns_have_reasons_and_are_asked() -> None:
-    answered, unanswered = survey()
+    _, unanswered = survey()
     asked = set(unanswered) | set(live())
     idle = [pattern for pattern, _ in ABSENT if not any(reason(item) for item in asked)]
     assert all(why for _, why in ABSENT)
