@@ -12,23 +12,23 @@ from typing import Any, Dict, List, Optional
 from doctor import __version__
 from doctor.probes import registry
 from doctor.probes.live import LiveSource
-from doctor.probes.recording import RecordingSource
 from doctor.probes.source import Source
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Exit status 0 when every probe answered, 1 when one failed, 2 for wrong usage."""
     options = _options().parse_args(argv)
-    source = (
-        RecordingSource(LiveSource(options.scope)) if options.record else LiveSource(options.scope)
-    )
-    document = envelope(source, options.only)
     if options.record:
-        from doctor.probes.record import write
+        from doctor.probes import record
 
-        write(source, options.record)
+        try:
+            document = record.record(options.record, options.scope, options.only)
+        except record.RecordError as error:
+            sys.stderr.write("doctor-probe: %s\n" % error)
+            return 2
         print(options.record)
     else:
+        document = envelope(LiveSource(options.scope), options.only)
         json.dump(document, sys.stdout, sort_keys=True, separators=(",", ":"))
         sys.stdout.write("\n")
     return 1 if document["errors"] else 0

@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
 from typing import Any, Callable, Dict, Iterable, List, Optional
@@ -31,7 +30,7 @@ def record(
     """Look at this host and write what was seen to the new folder `out`. -> the envelope of the probes, not redacted."""
     refuse_occupied(out)
     source = RecordingSource(LiveSource(scope))
-    source.process()
+    source.process()  # whatever areas are asked for, a recording says whose environment it is
     envelope = registry.run(source, areas, on_event)
     documents = source.documents()
     documents["manifest"] = {
@@ -151,14 +150,3 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def main(out: str, scope: str = "shell") -> int:
-    """For the zipapp: record, say where, and give the exit status."""
-    try:
-        record(out, scope)
-    except RecordError as error:
-        sys.stderr.write("doctor-probe: %s\n" % error)
-        return 2
-    sys.stderr.write("recorded to %s; look through it before you pass it on\n" % out)
-    return 0
