@@ -64,7 +64,7 @@ def rows(src: Source) -> Fact:
 def parse_rows(done: Completed) -> List[Tuple[str, str, str]]:
     """Lines "ii <tab> name <tab> version <tab> architecture"."""
     found = []
-    for line in done.stdout.splitlines():
+    for line in filter(None, done.stdout.splitlines()):
         parts = line.split("\t")
         if len(parts) < 3:
             raise ValueError("not a dpkg-query line: %r" % line[:80])
@@ -308,27 +308,36 @@ def pending(src: Source) -> Fact:
     names = installed(src)
     if not names.ok:
         return names
-    watched = sorted(name for name in names.value if _WATCHED.match(name))
     lists = src.glob("/var/lib/apt/lists/*_Packages")
     if not lists.ok:
         return lists
-    if not watched:
+    wanted = watched(names.value)
+    if not wanted:
         return known([], "dpkg-query")
     if not lists.value:
         packed = src.glob("/var/lib/apt/lists/*_Packages.*")
+        compressed = packed.ok and packed.value
         reason = (
-            "the package lists are compressed"
-            if packed.ok and packed.value
-            else "no package lists were fetched"
+            "the package lists are compressed" if compressed else "no package lists were fetched"
         )
         return unknown(reason, "/var/lib/apt/lists")
-    argv = ["grep", "-A", "30", "-x", "-F"]
-    for name in watched:
-        argv += ["-e", "Package: " + name]
-    done = src.run(argv + ["--"] + lists.value + ["/dev/null"], ok=(0, 1), timeout=3.0)
+    done = src.run(pending_query(wanted, lists.value), ok=(0, 1), timeout=3.0)
     return done.map(
         lambda out: newer(parse_candidates(out.stdout), names.value), "/var/lib/apt/lists"
     )
+
+
+def watched(names: Iterable[str]) -> List[str]:
+    """Those of the installed packages whose waiting upgrade matters."""
+    return sorted(name for name in names if _WATCHED.match(name))
+
+
+def pending_query(names: List[str], lists: List[str]) -> List[str]:
+    """One grep over the fetched lists for the stanzas of some packages."""
+    argv = ["grep", "-A", "30", "-x", "-F"]
+    for name in names:
+        argv += ["-e", "Package: " + name]
+    return argv + ["--"] + lists + ["/dev/null"]
 
 
 def parse_candidates(text: str) -> List[Tuple[str, str, str]]:

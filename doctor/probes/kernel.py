@@ -29,6 +29,7 @@ _OF_THE_HOST = [
     "initramfs_stale",
     "initramfs_stale_by",
     "secure_boot",
+    "lockdown",
     "mok_pending",
     "reboot_required",
     "reboot_packages",
@@ -79,6 +80,7 @@ def _anywhere(src: Source) -> Dict[str, Fact]:
         "refused": log.map(kernel_log.refused_lines),
         "driver_log": log.map(kernel_log.driver_lines),
         "xids": log.map(kernel_log.xids),
+        "suspends": log.map(kernel_log.suspends),
     }
 
 

@@ -60,6 +60,11 @@ def xids(text: str) -> List[Dict[str, Any]]:
     return found[-200:]
 
 
+def suspends(text: str) -> int:
+    """How often the host came back from a suspend since it started."""
+    return len(re.findall(r"PM: suspend exit", text))
+
+
 def seconds_of(line: str) -> Any:
     """ "[   12.345678]" or journalctl's "[   12.345] host kernel:" -> 12.345678; None without a stamp."""
     stamp = re.match(r"\s*\[\s*(\d+\.\d+)\]", line)

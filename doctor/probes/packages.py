@@ -45,7 +45,7 @@ def probe(src: Source) -> Dict[str, Fact]:
     if manager.value == "apt":
         facts["modules"] = not_applicable("apt has no module streams")
         return facts
-    facts["broken"] = unknown("rpm keeps no half-installed state; rpm -Va takes minutes", "rpm")
+    facts["broken"] = not_applicable("rpm installs a package whole or not at all")
     facts["pins"] = not_applicable("pins are apt's")
     facts["pending"] = unknown(
         "dnf answers in seconds and may write its cache; ask it: dnf -C check-update", "dnf"

@@ -55,7 +55,7 @@ def rows(src: Source) -> Fact:
 def parse_rows(done: Completed) -> List[Tuple[str, str, int]]:
     """Lines "name <tab> [epoch:]version-release <tab> install time <tab> vendor"."""
     found = []
-    for line in done.stdout.splitlines():
+    for line in filter(None, done.stdout.splitlines()):
         parts = line.split("\t")
         if len(parts) < 3:
             raise ValueError("not an rpm line: %r" % line[:80])

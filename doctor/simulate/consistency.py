@@ -39,7 +39,7 @@ def _platform(d: Description) -> str | None:
         return f"l4t {d.l4t} with platform {d.platform}"
     if d.platform == "wsl2" and isinstance(d.driver, str) and d.driver != "none":
         return f"driver {d.driver} with platform wsl2, where wsl.windows_driver is the driver"
-    if d.platform == "container" and d.dkms.state != "none":
+    if d.platform == "container" and d.dkms.state not in (None, "none"):
         return f"dkms {d.dkms.state} with platform container"
     if d.platform == "jetson" and d.machine != "aarch64":
         return f"platform jetson with machine {d.machine}"

@@ -69,7 +69,8 @@ class DriverPart(Part, kw_only=True, forbid_unknown_fields=True):
 class DkmsPart(Part, kw_only=True, forbid_unknown_fields=True):
     """State of the nvidia module in DKMS."""
 
-    state: Literal["none", "added", "built", "installed", "failed"] = "none"
+    state: Literal["none", "added", "built", "installed", "failed"] | None = None
+    """Left out: installed where the driver's packages build their module, as the CUDA repository's do on Debian and Ubuntu."""
     log: str = ""
     version: str | None = None
 
@@ -227,6 +228,9 @@ class WslPart(Part, kw_only=True, forbid_unknown_fields=True):
     systemd: bool = True
     lib_dir: list[str] | None = None
     libcuda_is_link: bool = True
+    dxg: bool = True
+    linux_libraries: list[str] = []
+    """Paths of libraries of a Linux driver."""
 
 
 class CompatPart(Part, kw_only=True, forbid_unknown_fields=True):
@@ -278,8 +282,18 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     driver: str | DriverPart | None = None
     modules: list[str] | None = None
     modules_extra: list[str] = []
-    blacklist: list[str] = []
+    blacklist: list[str] | None = None
+    """Left out: what the driver's packages blacklist."""
+    modprobe_options: dict[str, str] = {}
+    """Module -> options that an administrator set."""
+    modules_load: list[str] = []
     initramfs_stale: bool = False
+    reboot_required: list[str] = []
+    """Packages that asked for a reboot."""
+    no_modules_extra: bool = False
+    """Ubuntu without linux-modules-extra for its kernels, as cloud images are."""
+    suspends: int = 0
+    """How often the host was suspended since it started."""
     dkms: DkmsPart = msgspec.field(default_factory=DkmsPart)
     secure_boot: bool | Literal["on", "off"] = False
     lockdown: str = "none"
@@ -309,8 +323,13 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     env: dict[str, str] = {}
     python: list[PythonPart] = []
     packages: dict[str, str] = {}
-    repos: list[str] = []
-    holds: list[str] = []
+    repos: list[str] | None = None
+    """Third-party repositories: cuda, cuda-ubuntu2404, epel, crb, docker, nvidia-container-toolkit, a URL, a whole `deb` line;
+    options follow the name: `cuda-rhel10 gpgcheck=0 module_hotfixes=1`. Left out: those the host's packages come from."""
+    holds: list[str] | None = None
+    """Left out: the driver, fabric manager and kernel packages are held."""
+    broken: list[str] = []
+    """Packages that dpkg left half-configured."""
     pending: list[PendingPart] = []
     dnf_module: str | None = None
     unattended_upgrades: UnattendedPart = msgspec.field(default_factory=UnattendedPart)

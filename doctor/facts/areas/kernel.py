@@ -91,6 +91,8 @@ class KernelFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     driver_log: Fact[list[str]] = NOT_PROBED
     """Last NVRM/nvidia lines of the kernel log."""
     xids: Fact[list[XidEvent]] = NOT_PROBED
+    suspends: Fact[int] = NOT_PROBED
+    """Times the host came back from a suspend since it started."""
     reboot_required: Fact[bool] = NOT_PROBED
     """/run/reboot-required; NotApplicable where the distribution sets no such flag."""
     reboot_packages: Fact[list[str]] = NOT_PROBED
