@@ -17,7 +17,19 @@ from doctor.facts.tree import Facts, lookup
 
 ERROR, WARN, INFO = Severity.ERROR, Severity.WARN, Severity.INFO
 NOT_AREAS = frozenset(
-    {"base", "finding", "knowledge", "operators", "yaml_rules", "advice", "verdict", "evaluate"}
+    {
+        "base",
+        "finding",
+        "knowledge",
+        "operators",
+        "yaml_rules",
+        "advice",
+        "verdict",
+        "evaluate",
+        "presence",
+        "fabric_state",
+        "environments",
+    }
 )
 """Modules of this package that hold no checks. The others are areas: checks/<area>.py holds the ids <area>.*."""
 
