@@ -139,14 +139,13 @@ class Content:
             return json.dumps(
                 {"Endpoints": {"docker": {"Host": self.text(str(host))} if host else {}}}
             )
-        elif _LOGS.match(path):
-            text = public.log_lines(text)
         elif path == "/etc/resolv.conf":
             text = re.sub(r"(?m)^(search|domain)\s+(.*)$", self._domains, text)
         elif path == "/etc/hosts":
             text = re.sub(r"(?m)^(\s*[0-9A-Fa-f.:]+\s+)([^#\n]*)", self._hosts_line, text)
         addresses = path in ("/etc/hosts", "/etc/resolv.conf") or path.startswith("/proc/net/")
-        return self.text(self.settings(path, text), addresses)
+        text = self.text(self.settings(path, text), addresses)
+        return public.log_lines(text) if _LOGS.match(path) else text
 
     def settings(self, path: str, text: str) -> str:
         """Lines that need an allow-list whatever file they stand in."""
@@ -216,7 +215,7 @@ class Content:
     def _mount(self, match: Match[str]) -> str:
         return "%s:/%s" % (
             self.names.name("host", match.group("host")),
-            self.names.name("path", match.group("path")),
+            self.names.name("path", match.group("path").strip("/")),
         )
 
     def _domains(self, match: Match[str]) -> str:

@@ -7,7 +7,7 @@ import re
 from typing import Any, Dict, Iterable, List, Tuple
 
 from doctor.probes import public
-from doctor.probes.pseudonym import Pseudonyms
+from doctor.probes.pseudonym import Pseudonyms, private_hosts
 
 HOST_FILES = frozenset(
     ("/etc/hostname", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname")
@@ -20,7 +20,8 @@ Documents = Dict[str, Any]
 """files {path: bytes}, paths, process, cmds [records with bytes], nvml, cuda, http {key: record}, manifest."""
 
 
-def _texts(documents: Documents) -> Iterable[str]:
+def texts(documents: Documents) -> Iterable[str]:
+    """Every text of a recording."""
     for data in documents.get("files", {}).values():
         yield data.decode("utf-8", "replace")
     for record in documents.get("cmds", []):
@@ -39,7 +40,7 @@ def _as_text(value: Any) -> str:
 
 def reserve(documents: Documents, names: Pseudonyms) -> None:
     """Ordinals that the recording already uses are not given again."""
-    for text in _texts(documents):
+    for text in texts(documents):
         names.reserve(text)
 
 
@@ -80,6 +81,9 @@ def learn(documents: Documents, names: Pseudonyms) -> None:
         if path in ("/home", "/Users"):
             for name in record.get("entries") or []:
                 names.learn("user", name)
+    for text in texts(documents):
+        for host in private_hosts(text):
+            names.learn("host", host)
     for record in documents.get("http", {}).values():
         _learn_host(names, str(json_object(record.get("body", b"")).get("Name") or ""))
 

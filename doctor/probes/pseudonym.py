@@ -7,6 +7,7 @@ import ipaddress
 import re
 from typing import Any, Dict, Iterable, List, Match, Optional, Pattern, Set, Tuple
 
+from doctor.probes import secret
 from doctor.probes.public import FOLDERS, is_public_host, public_path
 
 SHAPES = {
@@ -56,7 +57,7 @@ _UUID = re.compile(
     r"(?i)(?<![0-9a-f])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])"
 )
 _PART_UUID = re.compile(
-    r"\b(?P<head>GPU|MIG)-(?P<part>[0-9a-f]{6,8}(?:-[0-9a-f]{0,4}){0,3})\b(?!-)"
+    r"\b(?P<head>GPU|MIG)-(?P<part>[0-9a-f]{6,8}(?:-[0-9a-f]{1,4}){0,3})(?![\w-])"
 )
 _MAC = re.compile(r"(?i)(?<![0-9a-f:.\-])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:\-])")
 _LONG_HEX = re.compile(
@@ -196,6 +197,10 @@ class Pseudonyms:
             value if _MADE["addr6"].match(text) else SHAPES["addr6"] % self._number("addr6", text)
         )
 
+    def is_made(self, kind: str, value: str) -> bool:
+        """Whether a value is such a name already."""
+        return _word_name(kind, value)
+
     def text(self, text: str, addresses: bool = False) -> str:
         """The text with every identity renamed. `addresses`: every dotted quad here is an address, none a version."""
         text = self._literals(text)
@@ -254,9 +259,7 @@ class Pseudonyms:
     def _part_uuid(self, match: Match[str]) -> str:
         """CUDA_VISIBLE_DEVICES takes the start of a UUID: it becomes the start of that UUID's name."""
         part = match.group("part")
-        if "-0000-4000-8000-000000000000".startswith(part[8:]) and any(
-            name.startswith(part) for name in self.uuids.values()
-        ):
+        if part.startswith("0000") and "-0000-4000-8000-000000000000".startswith(part[8:]):
             return match.group(0)
         whole = next((uuid for uuid in self.uuids if uuid.startswith(part)), None)
         name = self.uuids[whole] if whole else self.name("uuid", part)
@@ -328,6 +331,16 @@ class Pseudonyms:
     def kinds(self) -> Set[str]:
         """Kinds that were met."""
         return {kind for kind, _ in self._given}
+
+
+def private_hosts(text: str) -> List[str]:
+    """Host names in URLs that are no distribution's or vendor's."""
+    found = (
+        [match.group("host") for match in _URL.finditer(secret.cut(text))] if "://" in text else []
+    )
+    return [
+        host for host in found if not re.match(_FOUR + r"\Z", host) and not is_public_host(host)
+    ]
 
 
 def is_distinct(value: str) -> bool:

@@ -30,9 +30,10 @@ ENVIRONMENT = re.compile(
     r"CONTAINER_HOST|PYTHONPATH|PYTHONHOME|VIRTUAL_ENV|CONDA_PREFIX|CONDA_DEFAULT_ENV|UV_PROJECT_ENVIRONMENT|"
     r"SUDO_UID|SUDO_GID|SUDO_USER|SUDO_COMMAND|WSL_DISTRO_NAME|WSL_INTEROP|WSL2_GUI_APPS_ENABLED|container|KUBERNETES_PORT|"
     r"KUBERNETES_SERVICE_HOST|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|all_proxy|ALL_PROXY|MODULEPATH|LOADEDMODULES|"
-    r"CC|CXX|CUDAHOSTCXX|CPATH|LIBRARY_PATH|TMPDIR|SLURM_JOB_ID|SLURM_GPUS|SLURM_JOB_GPUS|GPU_DEVICE_ORDINAL)\Z"
+    r"CC|CXX|CUDAHOSTCXX|CPATH|LIBRARY_PATH|TMPDIR|SLURM_JOB_ID|SLURM_GPUS|SLURM_JOB_GPUS|GPU_DEVICE_ORDINAL|"
+    r"HF_TOKEN|HUGGING_FACE_HUB_TOKEN|NGC_API_KEY|NGC_CLI_API_KEY|OPENAI_API_KEY|API_KEY)\Z"
 )
-"""Environment names whose value decides something about GPUs, engines or where things live."""
+"""Environment names that decide something about GPUs, engines or where things live; of secret ones only that they are set."""
 
 _KERNEL_KEYS = re.compile(
     r"(?:nouveau|nova_core|nvidia[\w-]*|vfio[\w-]*|kvm[\w-]*|module|efi|rd\.driver|modprobe|intel_idle|processor|usbcore|"
@@ -142,7 +143,7 @@ def package_status(text: str) -> str:
 
 def metadata(text: str) -> str:
     """A wheel's METADATA without authors and its page of description."""
-    return _fields(text.split("\n\n", 1)[0] + "\n", _METADATA_FIELDS)
+    return _fields(text.split("\n\n", 1)[0].rstrip("\n") + "\n", _METADATA_FIELDS)
 
 
 def _fields(text: str, wanted: "frozenset[str]") -> str:
@@ -185,9 +186,11 @@ def image(ref: str, names: "Pseudonyms") -> str:
     if public:
         return ref
     registry = ""
-    if len(parts) > 1 and ("." in parts[0] or ":" in parts[0] or parts[0] == "localhost"):
+    if len(parts) > 1 and (
+        "." in parts[0] or ":" in parts[0] or re.match(r"localhost\Z|host-\d+\Z", parts[0])
+    ):
         first, _, port = parts.pop(0).partition(":")
-        kept = first == "localhost" or is_public_host(first)
+        kept = first == "localhost" or is_public_host(first) or names.is_made("host", first)
         registry = (
             (first if kept else names.name("host", first)) + (":" + port if port else "") + "/"
         )

@@ -101,8 +101,6 @@ class _Rewriter:
         except UnicodeDecodeError:
             return self.names.blank(data)
         name = argv[0].rpartition("/")[2]
-        if name in ("dmesg", "journalctl"):
-            text = public.log_lines(text)
         if name == "hostname" or argv[:2] == ["uname", "-n"]:
             return self.to.whole("host", text).encode("utf-8", "surrogatepass")
         if name == "uname":
@@ -112,7 +110,10 @@ class _Rewriter:
                 text,
             )
         addresses = name in ("ip", "hostname", "ss", "netstat", "resolvectl", "chronyc")
-        return self.to.text(self.to.settings("", text), addresses).encode("utf-8", "surrogatepass")
+        text = self.to.text(self.to.settings("", text), addresses)
+        if name in ("dmesg", "journalctl"):
+            text = public.log_lines(text)
+        return text.encode("utf-8", "surrogatepass")
 
     def nvml(self, document: Dict[str, Any]) -> Dict[str, Any]:
         calls = {}
