@@ -163,7 +163,7 @@ def pci_device(matrix: Matrix, device_id: str) -> PciDevice | None:
 def gpu_by_pci(matrix: Matrix, device_id: str) -> Gpu | None:
     """The family of a GPU by its PCI device id: what a host without a driver can still say."""
     device = pci_device(matrix, device_id)
-    if device is None:
+    if device is None or device.kind != "gpu":
         return None
     return matrix.find(Gpu, device.family) if device.family else gpu_by_name(matrix, device.name)
 
@@ -306,6 +306,8 @@ def newest_supported_branch(
 ) -> Branch | None:
     """The newest long-lived branch that has not ended and supports GPUs and distribution."""
     wanted = list(gpus)
+    if any(gpu.market == "embedded" for gpu in wanted):
+        return None  # the driver is part of Jetson Linux
     for row in sorted(matrix.rows(Branch), key=lambda row: row.branch, reverse=True):
         if not row.is_long_lived or row.is_eol(as_of):
             continue

@@ -211,7 +211,7 @@ class _File:
             )
         if (
             isinstance(place, yaml.ScalarNode)
-            and place.style is None
+            and not place.style
             and place.tag.endswith((":float", ":int"))
         ):
             return self.error(

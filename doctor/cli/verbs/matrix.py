@@ -260,7 +260,9 @@ def _progress() -> Any:
         from rich.console import Console
         from rich.progress import Progress
 
-        with Progress(console=Console(stderr=True), transient=True) as progress:
+        console_ = Console(stderr=True)
+        quiet = not console_.is_terminal
+        with Progress(console=console_, transient=True, disable=quiet) as progress:
             tasks: dict[str, Any] = {}
 
             def step(what: str, done: int, of: int) -> None:
