@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, NoReturn, TypeAlias, TypeVar, Union
+from typing import Generic, NoReturn, TypeAlias, TypeVar, Union, overload
 
 import msgspec
 
@@ -78,7 +78,15 @@ def is_known(fact: object) -> bool:
     return isinstance(fact, Known)
 
 
-def known_or(fact: Fact[T], default: T) -> T:
+@overload
+def known_or(fact: Fact[T], default: None) -> T | None: ...
+
+
+@overload
+def known_or(fact: Fact[T], default: T) -> T: ...
+
+
+def known_or(fact: Fact[T], default: T | None) -> T | None:
     """The value, or `default` when the thing is known to be absent or not to apply; raises FactUnknown when it was not seen."""
     if isinstance(fact, Unknown):
         raise FactUnknown(fact.reason, fact.via)
