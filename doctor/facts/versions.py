@@ -207,12 +207,6 @@ class KernelRelease(Version):
         match = _KERNEL.fullmatch(self.raw)
         return match[1] if match else self.raw
 
-    @property
-    def flavor(self) -> str:
-        """The last word where it is one, as in Debian's names: generic, aws, amd64; else empty."""
-        last = self.raw.rpartition("-")[2]
-        return last if last.isalnum() and last[:1].isalpha() else ""
-
 
 def _chunks(text: str) -> Iterator[tuple[int, int, str]]:
     """Chunks in kernel order: "-rc" is below no suffix at all, numbers are above words."""
@@ -341,6 +335,10 @@ class Pep440Version(Version):
     def is_prerelease(self) -> bool:
         """Whether an ordinary specifier should pass it over."""
         return bool(self.key.is_prerelease)
+
+    def satisfies(self, specifier: str, *, prereleases: bool = True) -> bool:
+        """Whether the version lies in a range such as ">=1.2,<1.3"; an empty text admits all."""
+        return Specifier(specifier).contains(self, prereleases=prereleases)
 
 
 @lru_cache(4096)
