@@ -1,0 +1,79 @@
+"""`doctor plan`: what the host should have for what is wanted, and the ordered steps to get there. It changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from doctor.cli import console
+from doctor.cli.sources import open_source
+
+FORMATS = ("text", "json")
+
+
+@click.command()
+@click.option("--from", "origin", metavar="REC|FACTS.json", help="Plan for a recording or probed facts.")
+@click.option("--want", "specs", multiple=True, metavar="SPEC", help="What the host is for: vllm==0.27.1, cuda>=13.0, container, image:REF, engine:DIR, model:DIR, launch:'...', lock:kernel.")
+@click.option("--lock", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the solved stack, for doctor check --lock.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.option("--matrix", "overlays", multiple=True, type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--scope", default="shell", show_default=True, metavar="shell|service:NAME|pid:N")
+@click.option("--as-of", metavar="DATE", help="Plan as of another day.")
+def plan(
+    origin: str | None,
+    specs: tuple[str, ...],
+    lock: Path | None,
+    format_: str,
+    output: Path | None,
+    overlays: tuple[Path, ...],
+    scope: str,
+    as_of: str | None,
+) -> int:
+    """Say which stack serves what is wanted with the least change, or what cannot be and why."""
+    from doctor.plan.want import parse_all
+
+    wants = parse_all(specs, None, overlays)
+    opened = open_source(origin, scope, as_of)
+    from doctor import engine
+    from doctor.checks.knowledge import Knowledge
+    from doctor.facts.tree import decode
+    from doctor.plan.make import make_plan
+
+    options = engine.Options(as_of=opened.as_of, label=opened.label, overlays=overlays, wants=wants)
+    if opened.source is not None:
+        report = engine.check(opened.source, options)
+    else:
+        report = engine.check_facts(opened.facts or {}, options)
+    made = make_plan(
+        decode(report.facts),
+        report.findings,
+        wants,
+        Knowledge(opened.as_of, overlays=overlays, wants=wants),
+        host=report.host,
+        checks=engine.chosen(options),
+    )
+    if lock is not None:
+        from doctor.plan.lock import write_lock
+
+        write_lock(lock, made)
+        console.talk(f"wrote {lock}; judge drift with: doctor check --lock {lock}")
+    console.data(_render(made, format_, output is not None), output)
+    return made.exit_code
+
+
+def _render(made: object, format_: str, to_file: bool) -> str:
+    from doctor.plan.model import Plan
+    from doctor.report import plan_text
+    from doctor.report.text import Look
+
+    assert isinstance(made, Plan)  # noqa: S101
+    if format_ == "json":
+        return plan_text.to_json(made)
+    look = Look(
+        color=not to_file and console.wants_color(),
+        unicode=to_file or console.wants_unicode(),
+        width=80 if to_file else console.width(),
+    )
+    return plan_text.render(made, look)

@@ -1,0 +1,141 @@
+"""A plan from facts, findings and wants. Pure: what a plan says depends on nothing but its arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from doctor.checks.finding import Finding, Outcome, Severity
+from doctor.facts.model import Known
+from doctor.plan.host_state import HostState, read_host
+from doctor.plan.model import EXIT, Clash, Instead, Plan, Status, Target
+from doctor.plan.pick import CUDA, DRIVER, ENGINE, IMAGE, TOOLKIT, TRTLLM, VLLM, VLLM_CPU
+from doctor.plan.solve import Catalog, Conflict, Problem, Solution, solve
+from doctor.plan.steps import steps
+from doctor.plan.target import rows
+from doctor.plan.want import PackageWant, Want
+from doctor.report.model import HostName, Unseen
+
+if TYPE_CHECKING:
+    from doctor.checks.base import Check
+    from doctor.checks.knowledge import Knowledge
+    from doctor.facts.tree import Facts
+
+INVENTORY = {
+    DRIVER: "driver",
+    VLLM: "environments",
+    VLLM_CPU: "environments",
+    TRTLLM: "environments",
+    TOOLKIT: "toolkit",
+    ENGINE: "docker",
+    CUDA: "toolkits",
+}
+"""What must have been seen before one can say that a thing is not here."""
+
+
+def make_plan(
+    facts: Facts,
+    findings: Sequence[Finding],
+    wants: Sequence[Want],
+    knowledge: Knowledge,
+    *,
+    host: HostName | None = None,
+    checks: dict[str, Check] | None = None,
+) -> Plan:
+    """The plan for one host."""
+    state = read_host(facts, knowledge.matrix)
+    problem = Problem(state=state, matrix=knowledge.matrix, wants=tuple(wants), as_of=knowledge.as_of)
+    name = host or HostName(name=facts.host.name.value if isinstance(facts.host.name, Known) else "")
+    catalog = Catalog(problem)
+    answer = solve(problem, catalog)
+    if isinstance(answer, Conflict):
+        return _plan(
+            problem,
+            name,
+            "conflict",
+            conflict=_clashes(answer, knowledge),
+            instead=_instead(problem, answer),
+        )
+    return _planned(problem, catalog, answer, knowledge, name, findings, checks or {})
+
+
+def _planned(
+    problem: Problem,
+    catalog: Catalog,
+    solution: Solution,
+    knowledge: Knowledge,
+    name: HostName,
+    findings: Sequence[Finding],
+    checks: dict[str, Check],
+) -> Plan:
+    target = rows(catalog, solution, knowledge)
+    unseen = _unseen(problem.state, solution, target, findings)
+    todo = steps(catalog, solution, target, findings, checks)
+    status: Status = "changes" if todo or any(row.change for row in target) else "satisfied"
+    if unseen:
+        status = "unknown"
+    return _plan(problem, name, status, target=target, steps=todo, unseen=unseen)
+
+
+def _plan(problem: Problem, name: HostName, status: Status, **parts: object) -> Plan:
+    plan = Plan(
+        host=name,
+        judged_as_of=problem.as_of.isoformat(),
+        want=[want.spec for want in problem.wants],
+        status=status,
+        exit_code=EXIT[status],
+    )
+    return msgspec.structs.replace(plan, **parts)
+
+
+def _unseen(
+    state: HostState, solution: Solution, target: Sequence[Target], findings: Sequence[Finding]
+) -> list[Unseen]:
+    """What the answer leans on and nobody saw: unknown never becomes satisfied, nor a change that may not be needed."""
+    found = {what: reason for what, reason in solution.leaning}
+    for row in target:
+        name = "images" if row.thing.startswith(IMAGE + " ") else INVENTORY.get(row.thing)
+        if row.change and name in state.unseen:
+            found[name] = state.unseen[name]
+    if "gpus" in found and "gpus" in state.unseen:
+        found["gpus"] = state.unseen["gpus"]
+    for finding in findings:
+        if finding.outcome is Outcome.UNKNOWN and finding.severity is Severity.ERROR and finding.counts:
+            found.setdefault(finding.id, finding.message)
+    return [Unseen(fact=what, reason=reason) for what, reason in found.items()]
+
+
+def _clashes(conflict: Conflict, knowledge: Knowledge) -> list[Clash]:
+    found = []
+    for premise in conflict.premises:
+        cited = [item for row in premise.rows for item in knowledge.citations_of(row)]
+        found.append(
+            Clash(
+                rule=premise.key if premise.kind != "rule" else premise.id,
+                say=premise.say,
+                sources=list({item.id: item for item in cited}.values()),
+            )
+        )
+    return found
+
+
+def _instead(problem: Problem, conflict: Conflict) -> list[Instead]:
+    """For each want of the conflict that has a range: what works without it."""
+    clashing = {premise.id for premise in conflict.premises if premise.kind == "want"}
+    found = []
+    for want in problem.wants:
+        if want.spec not in clashing or not isinstance(want, PackageWant) or not want.range:
+            continue
+        relaxed = msgspec.structs.replace(want, range="", spec=want.name)
+        others = tuple(relaxed if item is want else item for item in problem.wants)
+        answer = solve(msgspec.structs.replace(problem, wants=others))
+        thing = "container toolkit" if want.name == "container" else want.name
+        if isinstance(answer, Solution) and thing in answer.picks:
+            pick = answer.picks[thing]
+            spec = f"{want.name}=={pick.label}" if re.match(r"\d", pick.label) else want.name
+            lean = f", as far as is known ({answer.leaning[0][1]})" if answer.leaning else ""
+            found.append(Instead(want=spec, say=f"newest that works: {want.name} {pick.label}{lean}"))
+    return found

