@@ -16,6 +16,7 @@ from doctor.checks.base import (
     skipped,
     unseen,
 )
+from doctor.checks.environments import version
 from doctor.checks.fabric_state import (
     FABRIC,
     NOT_READY,
@@ -143,13 +144,13 @@ def _manager_missing(f: Facts, k: Knowledge) -> Result:
     except FactUnknown as error:
         waiting, missing = [], missing or error
     if number or waiting:
-        version = f.driver.loaded.value if isinstance(f.driver.loaded, Known) else None
+        driver = f.driver.loaded.value if isinstance(f.driver.loaded, Known) else None
         what = f"{number} NVSwitches on the bus" if number else f"{len(waiting)} GPUs wait"
         return failed(
             f"{what} and no fabric manager is installed",
-            want="fabric manager in the driver's version" + (f", {version}" if version else ""),
-            command=manager_package(f, version) + f" && sudo systemctl enable --now {UNIT[:-8]}"
-            if version
+            want="fabric manager in the driver's version" + (f", {driver}" if driver else ""),
+            command=manager_package(f, driver) + f" && sudo systemctl enable --now {UNIT[:-8]}"
+            if driver
             else None,
         )
     if missing:
@@ -181,7 +182,9 @@ def _manager_version(f: Facts, k: Knowledge) -> Result:
     if isinstance(loaded, Absent):
         return skipped("no nvidia module is loaded to compare with")
     driver = loaded.value
-    if DriverVersion(manager) == DriverVersion(driver):
+    if version(DriverVersion, manager, "fabric.manager_version") == version(
+        DriverVersion, driver, "driver.loaded"
+    ):
         return passed(f"fabric manager {manager} is the driver's version")
     if not on_fabric(f):
         return skipped(
@@ -213,17 +216,15 @@ def _manager_not_running(f: Facts, k: Knowledge) -> Result:
     """The unit is active."""
     if isinstance(f.fabric.manager_version, Absent):
         return skipped("fabric manager is not installed")
-    version = f.fabric.manager_version.value
+    has = f.fabric.manager_version.value
     fact = f.fabric.manager
     if isinstance(fact, Absent):
         if not on_fabric(f):
             return skipped("no NVSwitch fabric")
-        return unseen(
-            f"fabric manager {version} is installed and no unit {UNIT} is there to look at"
-        )
+        return unseen(f"fabric manager {has} is installed and no unit {UNIT} is there to look at")
     unit = fact.value
     if unit.active == "active":
-        return passed(f"{UNIT} is active, fabric manager {version}")
+        return passed(f"{UNIT} is active, fabric manager {has}")
     if not on_fabric(f):
         return skipped(f"{UNIT} is {unit.active}, and there is no NVSwitch fabric")
     log = f.fabric.manager_log.value if isinstance(f.fabric.manager_log, Known) else []
@@ -326,20 +327,22 @@ def _imex(f: Facts, k: Knowledge) -> Result:
     fact = f.fabric.imex_version
     if isinstance(fact, Absent):
         return skipped("nvidia-imex is not installed: no multi-node NVLink set up here")
-    version = fact.value
+    has = fact.value
     loaded = known_or(f.driver.loaded, "")
-    if loaded and DriverVersion(version) != DriverVersion(loaded):
+    if loaded and version(DriverVersion, has, "fabric.imex_version") != version(
+        DriverVersion, loaded, "driver.loaded"
+    ):
         return failed(
-            f"nvidia-imex {version} is not the driver's version {loaded}",
+            f"nvidia-imex {has} is not the driver's version {loaded}",
             want=f"nvidia-imex {loaded}",
         )
     unit = f.fabric.imex
     if isinstance(unit, Absent):
-        return unseen(f"nvidia-imex {version} is installed and has no unit to look at")
+        return unseen(f"nvidia-imex {has} is installed and has no unit to look at")
     if unit.value.active != "active":
         return failed(
             f"nvidia-imex.service is {unit.value.active}",
             want="nvidia-imex.service active",
             evidence=[seen("fabric.imex.active", unit.value.active)],
         )
-    return passed(f"nvidia-imex {version} has the driver's version and is active")
+    return passed(f"nvidia-imex {has} has the driver's version and is active")

@@ -6,6 +6,7 @@ import shlex
 
 from doctor.checks.advice import by_family
 from doctor.checks.base import seen
+from doctor.checks.environments import version
 from doctor.checks.finding import Evidence
 from doctor.checks.knowledge import Knowledge
 from doctor.facts.model import FactUnknown, known_or
@@ -72,7 +73,8 @@ def by_subnet_manager(facts: Facts, row: Statement) -> bool:
     for gpu in known_or(facts.nvml.gpus, {}).values():
         if known_or(gpu.fabric_state, "not-supported") == "not-supported":
             continue
-        if ComputeCapability(known_or(gpu.compute_capability, "0.0")) >= least:
+        has = known_or(gpu.compute_capability, "0.0")
+        if version(ComputeCapability, has, "nvml.gpus.compute_capability") >= least:
             return True
     return False
 
@@ -81,7 +83,7 @@ def missing_parts(facts: Facts, row: Statement) -> list[str]:
     """Modules and the package that the subnet manager needs and that are not there."""
     loaded = set(facts.network.rdma_modules.value)
     gone = [name for name in row.names if name not in loaded]
-    if known_or(facts.fabric.nvlsm_version, None) is None:
+    if not known_or(facts.fabric.nvlsm_version, ""):
         gone.append(row.values["package"])
     return gone
 
@@ -98,12 +100,13 @@ def load_modules(facts: Facts, row: Statement) -> str:
     return f"{install} && sudo modprobe -a {names} && {keep} && sudo systemctl restart {UNIT[:-8]}"
 
 
-def manager_package(facts: Facts, version: str) -> str:
+def manager_package(facts: Facts, driver: str) -> str:
     """The command that installs fabric manager in one version."""
-    branch = version.partition(".")[0]
-    want = shlex.quote(version)
+    branch = driver.partition(".")[0]
+    deb = shlex.quote(f"nvidia-fabricmanager-{branch}={driver}*")
+    rpm = shlex.quote(f"nvidia-fabric-manager-{driver}")
     return by_family(
         facts,
-        debian=f"sudo apt-get install -y --allow-downgrades 'nvidia-fabricmanager-{branch}={version}*'",
-        rhel=f"sudo dnf install -y nvidia-fabric-manager-{want}",
+        debian=f"sudo apt-get install -y --allow-downgrades {deb}",
+        rhel=f"sudo dnf install -y {rpm}",
     )
