@@ -308,6 +308,8 @@ def newest_supported_branch(
     wanted = list(gpus)
     if any(gpu.market == "embedded" for gpu in wanted):
         return None  # the driver is part of Jetson Linux
+    if distro and distro.supported is False and distro.last_cuda is None:
+        return None  # dropped, and nobody says since when
     for row in sorted(matrix.rows(Branch), key=lambda row: row.branch, reverse=True):
         if not row.is_long_lived or row.is_eol(as_of):
             continue

@@ -34,14 +34,21 @@ def distribution(matrix: Matrix, ident: str, version: str) -> Distribution | Non
     return None
 
 
-def repository(matrix: Matrix, where: Distribution | str) -> Repository | None:
-    """NVIDIA's current repository for a distribution or codename, and the key that signs it."""
+def repository(
+    matrix: Matrix, where: Distribution | str, package_format: str | None = None
+) -> Repository | None:
+    """NVIDIA's current repository for a distribution or codename, and the key that signs it.
+
+    "nvidia-container-toolkit" names the toolkit's own, which exists as deb and as rpm.
+    """
     codename = where if isinstance(where, str) else where.repository
     return next(
         (
             row
             for row in matrix.rows(Repository)
-            if row.codename == codename and row.status == "current"
+            if row.codename == codename
+            and row.status == "current"
+            and package_format in (None, row.format)
         ),
         None,
     )

@@ -19,7 +19,10 @@ from doctor.matrix.row import Row
 
 
 class Distribution(Row, frozen=True, kw_only=True):
-    """A distribution release: what it brings, and how a driver is installed there."""
+    """A distribution release: what it brings, and how a driver is installed there.
+
+    `supported` is whether NVIDIA's guides list it today; `last_cuda` the last toolkit that did.
+    """
 
     KEY: ClassVar = ("id", "version")
     SITE_MAY_NOT_SET: ClassVar = frozenset(
@@ -39,6 +42,7 @@ class Distribution(Row, frozen=True, kw_only=True):
     podman: str | None = None
     systemd: str | None = None
     cgroup: Literal["v1", "v2"] | None = None
+    supported: bool | None = None
     last_cuda: CudaVersion | None = None
     dnf_modules: bool | None = None
     dnf_stream: str | None = None
@@ -63,6 +67,7 @@ class Repository(Row, frozen=True, kw_only=True):
     key_url: str | None = None
     fingerprint: str | None = None
     keyring_package: str | None = None
+    keyring: str | None = None
     retired: str | None = None
 
 

@@ -298,7 +298,7 @@ def test_distributions(shipped, ident, version, key, repository):
     row = query.distribution(shipped, ident, version)
     assert row.key == key
     assert query.repository(shipped, row).codename == repository
-    assert query.distribution(shipped, "centos", "7") is None
+    assert query.distribution(shipped, "centos", "6") is None
 
 
 def test_no_fingerprint_is_made_up(shipped):
@@ -307,6 +307,20 @@ def test_no_fingerprint_is_made_up(shipped):
     assert rhel10.note
     for name in ("ubuntu2404", "rhel9"):
         assert re.fullmatch(r"[0-9A-F]{40}", query.repository(shipped, name).fingerprint)
+
+
+def test_the_toolkits_repository(shipped):
+    deb = query.repository(shipped, "nvidia-container-toolkit", "deb")
+    rpm = query.repository(shipped, "nvidia-container-toolkit", "rpm")
+    assert deb.url.endswith("/stable/deb")
+    assert rpm.url.endswith(".repo")
+    assert deb.fingerprint == rpm.fingerprint
+
+
+def test_a_distribution_that_was_dropped_gets_no_branch(shipped):
+    old = query.distribution(shipped, "centos", "7")
+    assert old.supported is False
+    assert query.newest_supported_branch(shipped, [gpu(shipped, "Tesla T4")], DAY, old) is None
 
 
 def test_driver_packages(shipped):
