@@ -28,6 +28,8 @@ NOT_AREAS = frozenset(
         "evaluate",
         "presence",
         "fabric_state",
+        "nccl_network",
+        "nccl_copies",
         "environments",
     }
 )
