@@ -56,7 +56,17 @@ def probe(src: Source) -> Dict[str, Fact]:
     }
 
 
-_FIELDS = ["kernel", "dxg", "lib_dir", "libcuda_is_link", "linux_driver_packages", "linux_driver_libraries", "windows_driver", "systemd", "memory_limit"]
+_FIELDS = [
+    "kernel",
+    "dxg",
+    "lib_dir",
+    "libcuda_is_link",
+    "linux_driver_packages",
+    "linux_driver_libraries",
+    "windows_driver",
+    "systemd",
+    "memory_limit",
+]
 
 
 def _present(src: Source, path: str) -> Fact:
