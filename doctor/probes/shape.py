@@ -70,7 +70,8 @@ def paths(value: Any) -> None:
     for path, record in value.items():
         _path(path, path)
         _want(isinstance(record, dict), "%s must be an object" % _shown(path))
-        _want(record.get("type") in PATH_TYPES, "%s: unknown type" % _shown(path))
+        kind = record.get("type")
+        _want(isinstance(kind, str) and kind in PATH_TYPES, "%s: unknown type" % _shown(path))
         for name in _INTEGERS:
             _want(
                 record.get(name) is None or _is_int(record[name]),
