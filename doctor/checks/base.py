@@ -29,6 +29,7 @@ NOT_AREAS = frozenset(
         "presence",
         "fabric_state",
         "nccl_network",
+        "python_pins",
         "nccl_copies",
         "environments",
     }

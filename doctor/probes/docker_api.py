@@ -96,10 +96,11 @@ def socket_path(src: Source, where: Fact) -> str:
 
 
 def get(src: Source, path: str, target: str) -> Fact:
-    """One answer of the daemon behind the socket; Absent when it sleeps, because asking would start it."""
+    """One answer of the daemon behind the socket; Absent when none runs. A sleeping one is not asked: that would start it."""
     if asleep(src, path):
         return absent(ASLEEP)
-    return src.http(path, target)
+    answer = src.http(path, target)
+    return absent(REFUSED) if answer.reason == REFUSED else answer
 
 
 def asleep(src: Source, path: str) -> bool:
@@ -123,8 +124,8 @@ def socket_state(version: Fact) -> Fact:
         return known("asleep", "/var/run/docker.pid")
     if version.ok:
         return known("answers", version.via)
-    if version.state == "unknown" and version.reason == REFUSED:
-        return known("refused", version.via)
+    if version.via == REFUSED:
+        return known("refused", "/version")
     if version.state == "unknown" and version.reason in ("denied", DENIED):
         return known("denied", version.via)
     return Fact(version.state, None, version.reason, version.via)

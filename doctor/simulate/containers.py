@@ -138,7 +138,7 @@ def _answers(host: Host, part: ContainersPart, out: RecordingWriter) -> None:
         },
     )
     out.get(socket, "/info", _info(host, part))
-    running = [(f"{n:064x}", item) for n, item in enumerate(part.running, start=0xC0)]
+    running = [(f"{n:012x}{n:052x}", item) for n, item in enumerate(part.running, start=0xC0FFEE)]
     out.get(socket, "/containers/json", [{"Id": ident} for ident, _ in running])
     for place, (ident, item) in enumerate(running):
         out.get(socket, f"/containers/{ident}/json", inspected(ident, place, item, part))
