@@ -1,8 +1,9 @@
 """A look must not change the host: libcuda and NVML start nvidia-modprobe, load modules and make device nodes.
 
 Where a node is missing or is not a device, they run nvidia-modprobe, or as root remove what is there and make
-the node themselves. A seccomp filter in the disposable child makes these calls fail with EPERM, so that the
-look sees the host as it is and leaves it so.
+the node themselves. A seccomp filter in the disposable child makes these calls fail with ENOENT, so that the
+look sees the host as it is and leaves it so. ENOENT and not EPERM: cuInit of driver 580.159.04 unlinks a
+path that need not be there, and answers 304 where that fails for another reason (measured, 2026-11-30).
 """
 
 import ctypes
@@ -46,7 +47,9 @@ def forbid_changes() -> bool:
     if machine not in ("x86_64", "aarch64"):
         return False
     column = 0 if machine == "x86_64" else 1
-    numbers = [number for row in FORBIDDEN.values() for number in row[column : column + 1] if number]
+    numbers = [
+        number for row in FORBIDDEN.values() for number in row[column : column + 1] if number
+    ]
     code = filter_program((ARCH_X86_64, ARCH_AARCH64)[column], sorted(numbers))
     raw = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
     program = _Program(len(code), ctypes.addressof(raw))
@@ -59,7 +62,7 @@ def forbid_changes() -> bool:
 
 
 def filter_program(arch: int, numbers: List[int]) -> List[Tuple[int, int, int, int]]:
-    """The BPF program: another ABI and other calls pass, the numbers given fail with EPERM."""
+    """The BPF program: another ABI and other calls pass, the numbers given fail with ENOENT."""
     allow, refuse = len(numbers) + 3, len(numbers) + 4
     code = [
         (0x20, 0, 0, 4),  # load the ABI
@@ -67,4 +70,4 @@ def filter_program(arch: int, numbers: List[int]) -> List[Tuple[int, int, int, i
         (0x20, 0, 0, 0),  # load the call's number
     ]
     code += [(0x15, refuse - place - 1, 0, number) for place, number in enumerate(numbers, start=3)]
-    return code + [(0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050001)]  # allow, EPERM
+    return code + [(0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050002)]  # allow, ENOENT
