@@ -135,17 +135,19 @@ def _docker_origin(src: Source, system: Fact, where: Fact, snap: Fact, version: 
         return known("desktop", system.via)
     if where.ok and "/.docker/desktop/" in where.value:
         return known("desktop", where.via)
-    binary = next((path for path in _places("dockerd") if src.stat(path).ok), None)
-    if binary is None:
+    binary = src.first(_places("dockerd"))
+    if not binary.ok:
         if snap.ok and snap.value:
             return known("snap", snap.via)
-        return known("static", version.via) if version.ok else absent("dockerd")
+        if version.ok:
+            return known("static", version.via)
+        return Fact(binary.state, None, binary.reason, "dockerd")
     packages = installed_packages(src)
     if packages.state == "unknown":
         return packages
     if packages.ok and any(name in packages.value for name in DOCKER_PACKAGES):
         return manager_of(src)
-    return known("static", binary)
+    return known("static", binary.value)
 
 
 def _places(program: str) -> List[str]:
@@ -250,8 +252,11 @@ def _toolkit_version(src: Source, packages: Fact) -> Fact:
         if packages.ok and name in packages.value:
             return known(packages.value[name], packages.via)
     for program in ("nvidia-ctk", "nvidia-container-cli"):
-        if src.stat("/usr/bin/" + program).ok or src.stat("/usr/local/bin/" + program).ok:
+        there = src.first(["/usr/bin/" + program, "/usr/local/bin/" + program])
+        if there.ok:
             return src.run([program, "--version"]).map(_toolkit_number)
+        if there.state == "unknown":
+            return there
     return absent("nvidia-ctk")
 
 
@@ -272,8 +277,9 @@ def _mode(config: Fact) -> Fact:
 
 
 def _version_of(src: Source, program: str, pattern: str) -> Fact:
-    if not any(src.stat(path).ok for path in _places(program)):
-        return absent(program)
+    there = src.first(_places(program))
+    if not there.ok:
+        return Fact(there.state, None, there.reason, program)
 
     def find(done: Completed) -> str:
         match = re.search(pattern, done.stdout)

@@ -288,10 +288,11 @@ def clock_of(src: Source) -> Fact:
             return tracking.map(parse_tracking)
     if src.stat("/run/systemd/timesync").ok:
         return known(False, "/run/systemd/timesync/synchronized")
-    for path in ("/run/ntpd.pid", "/run/ntpsec", "/run/openntpd"):
-        if src.stat(path).ok:
-            return unknown("ntpd is not asked", path)
-    return absent("/run/systemd/timesync, /run/chrony, /run/ntpd.pid")
+    other = src.first(["/run/ntpd.pid", "/run/ntpsec", "/run/openntpd"])
+    if other.ok:
+        return unknown("ntpd is not asked", other.value)
+    none = src.first(["/run/systemd/timesync", "/run/chrony", "/run/ntpd.pid"])
+    return unknown("there is nothing to ask it with", none.via) if none.ok else none
 
 
 def parse_tracking(done: Completed) -> bool:

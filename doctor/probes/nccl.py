@@ -90,7 +90,10 @@ def named_copies(src: Source) -> Fact:
 def wheels(src: Source) -> Fact:
     """-> {path of a bundled libnccl: version}; a copy whose version nothing says is Unknown as a whole."""
     found: Dict[str, str] = {}
-    places, _ = python_env.sites(src)
+    places, unread = python_env.sites(src)
+    hidden = sorted(place for place in unread if place.startswith("/"))
+    if hidden and not places:
+        return unknown("could not be listed", hidden[0])
     for site in places:
         path = python_env.bundled(src, site).get(SONAME)
         if path is None:

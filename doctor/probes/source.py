@@ -117,7 +117,9 @@ class Source:
         fact = self._path_fact(path, True, False)
         if fact.ok and fact.value.get("type") == "link" and fact.value.get("entries") is None:
             real = self.realpath(path)
-            return self.listdir(real.value) if real.ok else Fact(real.state, None, real.reason, path)
+            return (
+                self.listdir(real.value) if real.ok else Fact(real.state, None, real.reason, path)
+            )
         return fact.map(
             lambda record: (
                 record["entries"]
@@ -179,6 +181,17 @@ class Source:
     def exists(self, path: str) -> Fact:
         """Known(True), Absent or Unknown for the path, links followed."""
         return self.realpath(path).map(lambda _: True)
+
+    def first(self, paths: Sequence[str]) -> Fact:
+        """The first path that is there; Unknown when one before it, or all, could not be looked at; else Absent."""
+        unseen: Optional[Fact] = None
+        for path in paths:
+            fact = self.stat(path)
+            if fact.ok:
+                return known(path, path)
+            if fact.state == "unknown" and unseen is None:
+                unseen = unknown(fact.reason, path)
+        return unseen or absent(", ".join(paths))
 
     def glob(self, pattern: str) -> Fact:
         """Sorted paths that match, `*` and `?` within one folder level. Unknown if a folder could not be listed."""
