@@ -183,7 +183,7 @@ def _known_bad(f: Facts, k: Knowledge) -> Result:
     found = versions(f)
     if not found:
         return skipped("no NCCL was found")
-    kinds = _platforms(f)
+    kinds = _platforms(f, k)
     hits: list[tuple[str, Pep440Version, NcclKnownBad]] = []
     for path, item in found.items():
         for row in query.nccl_known_bad(k.matrix, item):
@@ -203,13 +203,15 @@ def _known_bad(f: Facts, k: Knowledge) -> Result:
     )
 
 
-def _platforms(f: Facts) -> set[str]:
+def _platforms(f: Facts, k: Knowledge) -> set[str]:
+    blackwell = k.matrix.statement("nccl_rules", "nccl.blackwell")
     kinds = {f.host.machine.value} & {"aarch64"}
     for gpu in gpus(f).values():
         capability = version(
             ComputeCapability, gpu.compute_capability.value, "nvml.gpus.compute_capability"
         )
-        kinds |= {"blackwell"} if capability >= ComputeCapability("10.0") else set()
+        if blackwell and capability >= ComputeCapability(blackwell.values["compute_capability"]):
+            kinds.add("blackwell")
         kinds |= {"gb10"} if "GB10" in known_or(gpu.name, "").split() else set()
         on_switch = known_or(gpu.fabric_state, "not-supported") != "not-supported"
         hopper = capability == ComputeCapability("9.0")
