@@ -25,6 +25,10 @@ CUDA_TIMEOUT = 20.0
 """Seconds for one cuInit child; without persistence mode a host of eight GPUs takes several."""
 
 
+_SAID = {"denied": "permission denied", "too-large": "too large to read"}
+"""Error codes of a record, as a person reads them."""
+
+
 class Completed:
     """What a finished command left: exit status and text of both streams."""
 
@@ -94,7 +98,7 @@ class Source:
         if error == "absent":
             return absent(path)
         if error:
-            return unknown(str(error), path)
+            return unknown(_SAID.get(error, str(error)), path)
         return known(record["data"], path)
 
     def read(self, path: str) -> Fact:
@@ -149,7 +153,7 @@ class Source:
         if kind == "error" or kind is None:
             return unknown(str(record.get("error") or "could not look"), path)
         if record.get("error"):
-            return unknown(str(record["error"]), path)
+            return unknown(_SAID.get(record["error"], str(record["error"])), path)
         return known(record, path)
 
     def realpath(self, path: str) -> Fact:
@@ -270,7 +274,7 @@ class Source:
         if error == "absent":
             return absent(via)
         if error:
-            return unknown(str(error), via)
+            return unknown(_SAID.get(error, str(error)), via)
         if record["status"] != 200:
             return unknown("status %s" % record["status"], via)
 

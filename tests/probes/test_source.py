@@ -61,7 +61,7 @@ def test_each_question_is_asked_once_even_from_many_threads() -> None:
 def test_a_reading_error_is_absent_or_unknown_never_empty() -> None:
     source = Made(reads={"/d": {"error": "denied"}, "/l": {"data": b"\xff"}})
     assert source.read("/no").state == "absent"
-    assert source.read("/d").reason == "denied"
+    assert source.read("/d").reason == "permission denied"
     assert source.read("/l").reason == "not UTF-8"
 
 
