@@ -117,12 +117,12 @@ def toml(tables: dict[str, Any]) -> str:
 def _specs(host: Host, part: ContainersPart) -> list[CdiPart]:
     """What was said; else what the refresh service of a newer toolkit writes."""
     if part.cdi is not None:
-        return [part.cdi]
+        return [part.cdi, *part.cdi_more]
     automatic = is_there(part.toolkit) and _at_least(part, "container.cdi-refresh")
     if not (automatic and host.driver.library and host.boards):
-        return []
+        return list(part.cdi_more)
     newer = _at_least(part, "container.cdi-spec-0-7")
-    return [CdiPart(version="0.7.0" if newer else "0.5.0")]
+    return [CdiPart(version="0.7.0" if newer else "0.5.0"), *part.cdi_more]
 
 
 def _spec_text(host: Host, spec: CdiPart) -> str:

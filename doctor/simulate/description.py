@@ -158,6 +158,8 @@ class ContainersPart(Part, kw_only=True, forbid_unknown_fields=True):
     daemon_json: dict[str, Any] = {}
     daemon_running: bool = True
     cdi: CdiPart | None = None
+    cdi_more: list[CdiPart] = []
+    """Further specifications beside the first."""
     images: list[ImagePart] = []
     running: list[RunningPart] = []
     dev_char_links: bool = True
@@ -292,6 +294,10 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Packages that asked for a reboot."""
     no_modules_extra: bool = False
     """Ubuntu without linux-modules-extra for its kernels, as cloud images are."""
+    mok_pending: bool = False
+    """A key waits for its enrolment at the next boot."""
+    kernel_removed: bool = False
+    """The running kernel's package is gone, and its modules with it."""
     suspends: int = 0
     """How often the host was suspended since it started."""
     dkms: DkmsPart = msgspec.field(default_factory=DkmsPart)
