@@ -18,6 +18,7 @@ _OF_THE_HOST = [
     "compilers",
     "nvidia_files",
     "nouveau_file",
+    "nova_file",
     "headers",
     "headers_next",
     "dkms",
@@ -105,7 +106,8 @@ def _of_the_host(src: Source, running: Fact) -> Dict[str, Fact]:
         ),
         "compilers": compilers(src),
         "nvidia_files": files,
-        "nouveau_file": _for(running, lambda release: nouveau_file(src, release)),
+        "nouveau_file": _for(running, lambda release: in_tree(src, release, "drm/nouveau/nouveau")),
+        "nova_file": _for(running, lambda release: in_tree(src, release, "nova-core/nova_core")),
         "headers": _for(running, lambda release: headers(src, release)),
         "headers_next": _for(following, lambda release: headers(src, release)),
         "dkms": kernel_modules.dkms(src),
@@ -185,11 +187,10 @@ def headers(src: Source, release: str) -> Fact:
     )
 
 
-def nouveau_file(src: Source, release: str) -> Fact:
-    """nouveau.ko of the running kernel."""
-    folder = "%s/%s/kernel/drivers/gpu/drm/nouveau" % (kernel_modules.MODULES, release)
-    found = src.glob(folder + "/nouveau.ko*")
-    return found.map(lambda paths: paths[0] if paths else absent(folder))
+def in_tree(src: Source, release: str, name: str) -> Fact:
+    """A GPU driver of the kernel's own, for example drm/nouveau/nouveau, if the kernel has it as a module."""
+    path = "%s/%s/kernel/drivers/gpu/%s.ko*" % (kernel_modules.MODULES, release, name)
+    return src.glob(path).map(lambda paths: paths[0] if paths else absent(path))
 
 
 def initramfs(src: Source, release: str) -> Fact:

@@ -9,6 +9,9 @@ from doctor.simulate.writer import RecordingWriter
 
 EFIVARS = "/sys/firmware/efi/efivars"
 SECURE_BOOT = EFIVARS + "/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+MOK_NEW = EFIVARS + "/MokNew-605dab50-e046-4300-abb6-3dd810dd8b23"
+NOVA_SINCE = 7
+"""Major kernel version from which distributions build nova_core (filler, not a rule)."""
 BUILT = BOOTED - 30 * 86_400
 """When the kernel and its initramfs were installed."""
 HOLDERS = {"nouveau": ["nouveau"], "nova_core": ["nova_core"], "vfio-pci": ["vfio_pci"]}
@@ -34,7 +37,8 @@ def write(host: Host, out: RecordingWriter) -> None:
     _firmware(host, out)
     _boot(host, out)
     for release in releases(host):
-        _release(host, out, release)
+        if not (host.d.kernel_removed and release == host.kernel):
+            _release(host, out, release)
     _compilers(host, out)
     _dkms(host, out)
     _configuration(host, out)
@@ -148,6 +152,8 @@ def _firmware(host: Host, out: RecordingWriter) -> None:
     on = host.d.secure_boot in (True, "on")
     out.file(EFIVARS + "/BootCurrent-8be4df61-93ca-11d2-aa0d-00e098032b8c", b"\x06\0\0\0\0\0")
     out.file(SECURE_BOOT, b"\x06\0\0\0" + (b"\x01" if on else b"\x00"))
+    if host.d.mok_pending:
+        out.file(MOK_NEW, b"\x07\0\0\0key")
 
 
 def _boot(host: Host, out: RecordingWriter) -> None:
@@ -211,6 +217,8 @@ def _release(host: Host, out: RecordingWriter, release: str) -> None:
     base = f"/lib/modules/{release}"
     out.file(base + "/modules.builtin", keep=False)
     out.file(base + "/kernel/drivers/gpu/drm/nouveau/nouveau.ko", keep=False)
+    if int(release.partition(".")[0]) >= NOVA_SINCE:
+        out.file(base + "/kernel/drivers/gpu/nova-core/nova_core.ko", keep=False)
     headers = f"/usr/src/{'linux-headers-' if host.family == 'debian' else 'kernels/'}{release}"
     out.link(base + "/build", headers)
     if host.d.headers in (None, release):

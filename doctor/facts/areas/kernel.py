@@ -60,6 +60,8 @@ class KernelFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """nvidia.ko of every installed kernel."""
     nouveau_file: Fact[str] = NOT_PROBED
     """nouveau module of the running kernel."""
+    nova_file: Fact[str] = NOT_PROBED
+    """nova_core module of the running kernel."""
     headers: Fact[str] = NOT_PROBED
     """Folder of headers for the running kernel (/lib/modules/R/build resolves); Absent if not."""
     headers_next: Fact[str] = NOT_PROBED
