@@ -101,6 +101,14 @@ def selinux(f: Facts, k: Knowledge) -> Result:
     )
 
 
+def gpu_nodes(f: Facts) -> list[str]:
+    """Nodes of whole GPUs, and WSL2's one device; reads driver.nodes."""
+    nodes = known_or(f.driver.nodes, {})
+    return [
+        name for name in nodes if name.removeprefix("/dev/nvidia").isdigit() or name == "/dev/dxg"
+    ]
+
+
 @check(
     "container.device-missing",
     title="This container was given its NVIDIA devices",
@@ -119,11 +127,10 @@ def device_missing(f: Facts, k: Knowledge) -> Result:
         return skipped("not inside a container")
     if not has_gpu(f):
         return skipped("the host has no NVIDIA device")
-    nodes = known_or(f.driver.nodes, {})
     if f.host.hardware.value == "wsl2":
         return passed("/dev/dxg is in the container")
-    gpus = [name for name in nodes if name.removeprefix("/dev/nvidia").isdigit()]
-    if gpus and "/dev/nvidiactl" in nodes:
+    gpus = gpu_nodes(f)
+    if gpus and "/dev/nvidiactl" in known_or(f.driver.nodes, {}):
         return passed(f"{len(gpus)} GPU node(s) and /dev/nvidiactl are in the container")
     return failed(
         "the host has an NVIDIA device and this container has no "
@@ -150,7 +157,7 @@ def visible_devices_void(f: Facts, k: Knowledge) -> Result:
     if not in_container(f):
         return skipped("not inside a container")
     said = known_or(f.cuda.environment, {}).get("NVIDIA_VISIBLE_DEVICES")
-    nodes = [name for name in known_or(f.driver.nodes, {}) if name != "/dev/dxg"]
+    nodes = gpu_nodes(f)
     row = statement(k, "container.visible-devices")
     if said in ("void", "none", "") and not nodes:
         return failed(

@@ -56,7 +56,7 @@ def forced(f: Facts, k: Knowledge) -> tuple[str, list[NcclBehaviour]]:
     "shm.too-small-for-nccl",
     title="Shared memory holds NCCL's segments where NCCL must use it",
     severity=ERROR,
-    needs=(*DRIVER_LADDER, "shm.full"),
+    needs=(*DRIVER_LADDER, "shm.full", "nccl.cumem-host"),
     reads=(
         "storage.shm",
         "nvml.gpus",

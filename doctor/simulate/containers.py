@@ -83,7 +83,7 @@ def _docker(host: Host, part: ContainersPart, out: RecordingWriter) -> None:
         out.file("/usr/bin/dockerd", keep=False, mode=0o755)
         out.file("/usr/bin/docker", keep=False, mode=0o755)
     said = settings(part)
-    if said and part.origin != "desktop":
+    if said:
         stale = part.daemon_runtimes is not None and not snap
         text = json.dumps(said, indent=4) + "\n"
         for path in _daemon_files(part):
