@@ -64,6 +64,8 @@ class DriverPart(Part, kw_only=True, forbid_unknown_fields=True):
     modprobe: bool = True
     params: dict[str, str] = {}
     """Parameters of the loaded module that differ from its own, as /proc/driver/nvidia/params names them."""
+    leftovers: list[str] = []
+    """Versions of other drivers whose libcuda still lies in the system's library folder."""
 
 
 class DkmsPart(Part, kw_only=True, forbid_unknown_fields=True):

@@ -194,6 +194,8 @@ def _libraries(host: Host, out: RecordingWriter) -> None:
     elif host.driver.library:
         for stem in ("libcuda", "libnvidia-ml"):
             found.add(host.libdir, f"{stem}.so.1", f"{stem}.so.{host.driver.library}")
+        for version in host.part.leftovers:
+            out.file(f"{host.libdir}/libcuda.so.{version}", keep=False)
     if d.nccl.system:
         found.add(host.libdir, "libnccl.so.2", f"libnccl.so.{d.nccl.system}")
     if d.cudnn.system:
