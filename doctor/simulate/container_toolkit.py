@@ -40,6 +40,9 @@ def write(host: Host, out: RecordingWriter) -> None:
         _toolkit(part, out)
     for spec in _specs(host, part):
         out.file(spec.path, _spec_text(host, spec), mtime=OLD)
+        for path in spec.mounts:
+            # writers that come later make what the host has
+            out.paths.setdefault(path, {"type": "absent"})
 
 
 def _cgroup(host: Host, out: RecordingWriter) -> None:
