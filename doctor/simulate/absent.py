@@ -74,7 +74,6 @@ ABSENT: tuple[tuple[str, str], ...] = (
     ("/usr/lib/nvidia-current", "libraries are in the distribution's own folder"),
     ("/usr/lib/nvidia-cuda-toolkit", "toolkits are NVIDIA's, under /usr/local"),
     ("/usr/lib/*-linux-gnu/tegra", "Jetson's libraries are in the distribution's own folder"),
-    ("/lib/ld-linux-aarch64.so.1", "the loader itself is not written"),
     ("/usr/lib/ld-linux-aarch64.so.1", "the loader itself is not written"),
     ("/usr/local/cuda*/lib*", "a toolkit's libraries are under targets, where the links lead"),
     ("/usr/local/cuda*/version.txt", "toolkits before 11.1 are not simulated"),

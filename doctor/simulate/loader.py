@@ -31,6 +31,8 @@ class Libraries:
         """ld.so.conf names these folders first; ldconfig -p lists what it found, the system's folder last."""
         self.out.file("/etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n")
         self.out.folder("/etc/ld.so.conf.d")
+        if self.host.machine == "aarch64":
+            self.out.file("/lib/ld-linux-aarch64.so.1", keep=False, mode=0o755)
         for number, folder in enumerate(folders):
             self.out.file(f"/etc/ld.so.conf.d/{number:03d}-simulated.conf", folder + "\n")
         self.out.command(["ldconfig", "-p"], self._cache([*folders, self.host.libdir]))
