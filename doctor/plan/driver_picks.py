@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from doctor.plan.host_state import GpuSeen, HostState
 
 
-def driver_picks(state: HostState, matrix: Matrix, as_of: datetime.date, asked: Sequence[str]) -> list[Pick]:
+def driver_picks(
+    state: HostState, matrix: Matrix, as_of: datetime.date, asked: Sequence[str]
+) -> list[Pick]:
     """Every driver that could be on this host, the one with the least change first. `asked`: exact versions wanted."""
     versions: list[tuple[DriverVersion, bool]] = []
     if state.driver is not None:
@@ -114,7 +116,11 @@ def gpu_limit(gpu: GpuSeen) -> str:
     row = gpu.family
     if row is None:
         return "the matrix does not know it"
-    first = f"from {row.min_driver or row.first_branch} on" if row.min_driver or row.first_branch else ""
+    first = (
+        f"from {row.min_driver or row.first_branch} on"
+        if row.min_driver or row.first_branch
+        else ""
+    )
     last = f"up to branch {row.last_branch}" if row.last_branch is not None else ""
     return f"it is known to drivers {' and '.join(item for item in (first, last) if item) or 'no source names'}"
 
@@ -178,6 +184,14 @@ def needs_cuda(cuda: CudaVersion, matrix: Matrix, by: str, *rows: Any) -> Need:
     return Need(
         DRIVER,
         test,
-        (rule(f"cuda.driver:{cuda.major}", f"{by} is built with CUDA {cuda}, which needs {minimum}", floor, *rows),),
+        (
+            rule(
+                f"cuda.driver:{cuda.major}",
+                f"{by} is built with CUDA {cuda}, which needs {minimum}",
+                floor,
+                *rows,
+            ),
+        ),
         "driver",
+        about=cuda,
     )

@@ -36,17 +36,27 @@ class EngineDir(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_fp8(self) -> bool:
         """Whether it computes or caches in FP8."""
-        return any("FP8" in (item or "").upper() for item in (self.quantization, self.kv_cache_quantization))
+        return any(
+            "FP8" in (item or "").upper()
+            for item in (self.quantization, self.kv_cache_quantization)
+        )
 
     @property
     def missing_ranks(self) -> list[str]:
         """Engine files of ranks that are not there."""
         count = self.world_size or 1
-        return [f"rank{rank}.engine" for rank in range(count) if f"rank{rank}.engine" not in self.engines]
+        return [
+            f"rank{rank}.engine"
+            for rank in range(count)
+            if f"rank{rank}.engine" not in self.engines
+        ]
 
     def summary(self) -> str:
         """What it is, in a line."""
-        parts = [self.architecture or "an engine", f"built by TensorRT-LLM {self.tensorrt_llm or '(not said)'}"]
+        parts = [
+            self.architecture or "an engine",
+            f"built by TensorRT-LLM {self.tensorrt_llm or '(not said)'}",
+        ]
         if self.capability:
             parts.append(f"for compute capability {self.capability}")
         if self.quantization:
@@ -59,11 +69,22 @@ def read_engine(folder: Path) -> EngineDir:
     sizes = list_folder(folder, "TensorRT-LLM engine")
     config = read_json(folder / "config.json")
     if config is None:
-        raise UsageError(f"{folder}: holds no config.json", "name the folder that trtllm-build wrote")
-    build, pretrained = mapping(config.get("build_config")), mapping(config.get("pretrained_config"))
+        raise UsageError(
+            f"{folder}: holds no config.json", "name the folder that trtllm-build wrote"
+        )
+    build, pretrained = (
+        mapping(config.get("build_config")),
+        mapping(config.get("pretrained_config")),
+    )
     if not build:
-        hint = "use --want model:" + str(folder) if "architectures" in config else "name the folder that trtllm-build wrote"
-        raise UsageError(f"{folder}: config.json has no build_config, so it is no TensorRT-LLM engine", hint)
+        hint = (
+            "use --want model:" + str(folder)
+            if "architectures" in config
+            else "name the folder that trtllm-build wrote"
+        )
+        raise UsageError(
+            f"{folder}: config.json has no build_config, so it is no TensorRT-LLM engine", hint
+        )
     plugin, quant = mapping(build.get("plugin_config")), mapping(pretrained.get("quantization"))
     mapped = mapping(pretrained.get("mapping"))
     engines = tuple(sorted(name for name in sizes if re.fullmatch(r"rank\d{1,4}\.engine", name)))

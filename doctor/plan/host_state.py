@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from doctor.facts.model import Absent, Fact, Known, NotApplicable, Unknown
+from doctor.facts.distribution import parse
+from doctor.facts.model import Fact, Known, NotApplicable, Unknown
 from doctor.facts.versions import ComputeCapability, DriverVersion, GlibcVersion
 from doctor.matrix import query
 
@@ -40,7 +40,11 @@ class GpuSeen(msgspec.Struct, frozen=True, kw_only=True):
         for brand in ("geforce", "titan", "quadro"):
             if brand in lower:
                 return frozenset({brand, f"{brand}rtx"} if "rtx" in lower else {brand})
-        return frozenset({"nvidia", "tesla"}) if self.row is None or self.row.forward_compat else frozenset({"nvidia"})
+        return (
+            frozenset({"nvidia", "tesla"})
+            if self.row is None or self.row.forward_compat
+            else frozenset({"nvidia"})
+        )
 
 
 class HostState(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,7 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     outside: str | None = None
     """Why the driver is not ours to change: a container, WSL2 or Jetson."""
     driver_held: tuple[str, ...] = ()
+    package_manager: str | None = None
     docker: str | None = None
     podman: str | None = None
     toolkit: str | None = None
@@ -71,8 +76,7 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     headers: bool | None = None
     nouveau: bool = False
     nvidia_repository: bool | None = None
-    kernel_held: bool | None = None
-    container_engine_here: bool = True
+    kernel_held: bool = False
 
     @property
     def distribution(self) -> Distribution | None:
@@ -117,7 +121,7 @@ def read_host(facts: Facts, matrix: Matrix) -> HostState:
     container = facts.container
     return HostState(
         gpus=_gpus(read, facts, matrix),
-        nvswitches=len(facts.pci.nvswitches.value) if isinstance(facts.pci.nvswitches, Known) else 0,
+        nvswitches=len(read.value("nvswitches", facts.pci.nvswitches, [])),
         os=os_row,
         os_name=os_name,
         glibc=GlibcVersion.maybe(str(read.value("glibc", facts.host.glibc, ""))),
@@ -127,6 +131,7 @@ def read_host(facts: Facts, matrix: Matrix) -> HostState:
         fabric_manager=_first(facts.fabric.manager_version),
         outside=_outside(facts),
         driver_held=tuple(item for item in _first(packages.holds) or [] if "nvidia" in item),
+        package_manager=_first(packages.manager),
         docker=read.value("docker", container.docker_version),
         podman=_first(container.podman_version),
         toolkit=read.value("toolkit", container.toolkit_version),
@@ -136,10 +141,12 @@ def read_host(facts: Facts, matrix: Matrix) -> HostState:
         environments=tuple(environments),
         system_python=_first(system_python),
         images=tuple(read.value("images", container.images, [])),
-        headers=None if isinstance(headers, (Unknown, NotApplicable)) else isinstance(headers, Known),
+        headers=None
+        if isinstance(headers, (Unknown, NotApplicable))
+        else isinstance(headers, Known),
         nouveau=_nouveau(facts),
         nvidia_repository=_has_repository(facts),
-        kernel_held=_kernel_held(facts),
+        kernel_held=_kernel_held(read, facts),
         unseen=read.unseen,
     )
 
@@ -152,31 +159,34 @@ def _distribution(read: _Reader, facts: Facts, matrix: Matrix) -> tuple[Distribu
     text = read.value("os", facts.host.os_release)
     if text is None:
         return None, ""
-    fields: dict[str, str] = {}
-    for line in str(text).splitlines():
-        name, equals, value = line.partition("=")
-        if equals:
-            try:
-                fields[name] = " ".join(shlex.split(value))
-            except ValueError:
-                fields[name] = value.strip("\"'")
-    ident, version = fields.get("ID", ""), fields.get("VERSION_ID", "")
-    row = query.distribution(matrix, ident, version)
-    name = fields.get("PRETTY_NAME") or f"{ident} {version}".strip()
+    try:
+        release = parse(str(text))
+    except ValueError as error:
+        read.unseen["os"] = str(error)
+        return None, ""
+    row = query.distribution(matrix, release.id, release.version)
     if row is None:
-        read.unseen["os"] = f"the matrix has no row for {name or 'this distribution'}"
-    return row, name
+        read.unseen["os"] = f"the matrix has no row for {release.pretty or 'this distribution'}"
+    return row, release.pretty
 
 
 def _gpus(read: _Reader, facts: Facts, matrix: Matrix) -> tuple[GpuSeen, ...]:
     """By NVML where it answers, else by PCI id; a board that neither names is unseen."""
     boards: list[tuple[str, ComputeCapability | None, Gpu | None]] = []
-    if isinstance(facts.nvml.gpus, Known) and facts.nvml.gpus.value:
+    named = isinstance(facts.nvml.gpus, Known) and all(
+        isinstance(gpu.name, Known) for gpu in facts.nvml.gpus.value.values()
+    )
+    if named and isinstance(facts.nvml.gpus, Known) and facts.nvml.gpus.value:
         for gpu in facts.nvml.gpus.value.values():
             name = str(gpu.name.value) if isinstance(gpu.name, Known) else ""
-            said = str(gpu.compute_capability.value) if isinstance(gpu.compute_capability, Known) else ""
+            said = (
+                str(gpu.compute_capability.value)
+                if isinstance(gpu.compute_capability, Known)
+                else ""
+            )
             row = query.gpu_by_name(matrix, name)
-            boards.append((name, ComputeCapability.maybe(said) or (row and row.compute_capability), row))
+            own = row.compute_capability if row is not None else None
+            boards.append((name, ComputeCapability.maybe(said) or own, row))
     elif isinstance(facts.pci.gpus, Known):
         for device in facts.pci.gpus.value:
             product = query.pci_device(matrix, device.device)
@@ -224,7 +234,7 @@ def _origin(facts: Facts) -> str | None:
         return None
     version = str(installed.get(name, ""))
     if _first(facts.packages.manager) == "apt":
-        archive = "ubuntu" in version and "ubuntu0." in version or version.endswith("~deb12u1")
+        archive = ("ubuntu" in version and "ubuntu0." in version) or version.endswith("~deb12u1")
         return "distribution" if archive else "nvidia"
     return "nvidia"
 
@@ -256,7 +266,6 @@ def _has_repository(facts: Facts) -> bool | None:
     )
 
 
-def _kernel_held(facts: Facts) -> bool | None:
-    if not isinstance(facts.packages.holds, Known):
-        return False if isinstance(facts.packages.holds, Absent) else None
-    return any(item.startswith(("linux-image", "linux-generic", "kernel")) for item in facts.packages.holds.value)
+def _kernel_held(read: _Reader, facts: Facts) -> bool:
+    holds = read.value("holds", facts.packages.holds, [])
+    return any(item.startswith(("linux-image", "linux-generic", "kernel")) for item in holds)

@@ -48,7 +48,10 @@ class ImageLook(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cuda(self) -> CudaVersion | None:
         """The CUDA release inside: by CUDA_VERSION, a label, or the matrix."""
-        for text in (self.env.get("CUDA_VERSION", ""), self.labels.get("com.nvidia.cuda.version", "")):
+        for text in (
+            self.env.get("CUDA_VERSION", ""),
+            self.labels.get("com.nvidia.cuda.version", ""),
+        ):
             match = re.match(r"\d{1,2}\.\d+(?:\.\d+)?", text)
             if match:
                 return CudaVersion(match[0])
@@ -70,7 +73,8 @@ def read_image(argument: str) -> tuple[str, ImageLook | None]:
         return look.ref, look
     if not _REFERENCE.fullmatch(argument) or len(argument) > 512:
         raise UsageError(
-            f"--want image:{argument}: not an image reference", "write image:nvcr.io/nvidia/cuda:13.0.2-base-ubuntu24.04"
+            f"--want image:{argument}: not an image reference",
+            "write image:nvcr.io/nvidia/cuda:13.0.2-base-ubuntu24.04",
         )
     return argument, None
 
@@ -78,19 +82,31 @@ def read_image(argument: str) -> tuple[str, ImageLook | None]:
 def _saved(path: Path) -> ImageLook:
     try:
         if not path.is_file() or path.stat().st_size > MAX_FILE:
-            raise UsageError(f"{path}: not a saved docker image inspect", f"make it with: docker image inspect REF > {path}")
+            raise UsageError(
+                f"{path}: not a saved docker image inspect",
+                f"make it with: docker image inspect REF > {path}",
+            )
         document = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", f"make it with: docker image inspect REF > {path}") from None
+        raise UsageError(
+            f"{path}: {error.strerror}", f"make it with: docker image inspect REF > {path}"
+        ) from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{path}: not valid JSON", f"make it with: docker image inspect REF > {path}") from None
+        raise UsageError(
+            f"{path}: not valid JSON", f"make it with: docker image inspect REF > {path}"
+        ) from None
     entry = document[0] if isinstance(document, list) and document else document
     config = entry.get("Config") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(config, dict):
-        raise UsageError(f"{path}: holds no image configuration", f"make it with: docker image inspect REF > {path}")
+        raise UsageError(
+            f"{path}: holds no image configuration",
+            f"make it with: docker image inspect REF > {path}",
+        )
     tags = entry.get("RepoTags") or entry.get("RepoDigests") or [path.name]
     env = dict(
-        item.split("=", 1) for item in config.get("Env") or [] if isinstance(item, str) and "=" in item
+        item.split("=", 1)
+        for item in config.get("Env") or []
+        if isinstance(item, str) and "=" in item
     )
     labels = {str(name): str(value) for name, value in (config.get("Labels") or {}).items()}
     return ImageLook(ref=str(tags[0]), env=env, labels=labels, origin=f"saved inspect {path.name}")
@@ -103,8 +119,16 @@ def look_at(want: ImageWant, state: HostState, matrix: Matrix) -> ImageLook | No
         return msgspec.structs.replace(want.image, engine=engine)
     for item in state.local_images:
         if item.ref == want.ref or item.ref == f"{want.ref}:latest":
-            return ImageLook(ref=want.ref, env=item.env, labels=item.labels, origin="the local engine", engine=engine)
-    return ImageLook(ref=want.ref, origin="the matrix", engine=engine) if engine is not None else None
+            return ImageLook(
+                ref=want.ref,
+                env=item.env,
+                labels=item.labels,
+                origin="the local engine",
+                engine=engine,
+            )
+    return (
+        ImageLook(ref=want.ref, origin="the matrix", engine=engine) if engine is not None else None
+    )
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +141,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Any, ...] = ()
 
 
-def judge(look: ImageLook, driver: DriverVersion, gpus: tuple[GpuSeen, ...], matrix: Matrix) -> Judged:
+def judge(
+    look: ImageLook, driver: DriverVersion, gpus: tuple[GpuSeen, ...], matrix: Matrix
+) -> Judged:
     """The whole NVIDIA_REQUIRE_* of the image, then the CUDA inside, natively, by minor versions or by its compat package."""
     native = query.native_cuda(matrix, driver)
     required = _required(look, driver, native.cuda if native else None, gpus)
@@ -134,11 +160,18 @@ def judge(look: ImageLook, driver: DriverVersion, gpus: tuple[GpuSeen, ...], mat
         return Judged(satisfied=None, say=f"the matrix does not know CUDA {inside}")
     if answer.mode != "refused":
         unknown = required.satisfied is None
-        return Judged(satisfied=None if unknown else True, mode=answer.mode, rows=answer.rows, say=f"driver {driver} runs CUDA {inside}")
+        return Judged(
+            satisfied=None if unknown else True,
+            mode=answer.mode,
+            rows=answer.rows,
+            say=f"driver {driver} runs CUDA {inside}",
+        )
     return _forward(look, inside, driver, gpus, matrix, answer.rows)
 
 
-def _required(look: ImageLook, driver: DriverVersion, cuda: CudaVersion | None, gpus: tuple[GpuSeen, ...]) -> Requirement:
+def _required(
+    look: ImageLook, driver: DriverVersion, cuda: CudaVersion | None, gpus: tuple[GpuSeen, ...]
+) -> Requirement:
     """Evaluated for each brand that NVML may report; only what they agree on is decided."""
     if not look.requires:
         return Requirement(True)
@@ -154,7 +187,12 @@ def _required(look: ImageLook, driver: DriverVersion, cuda: CudaVersion | None, 
 
 
 def _forward(
-    look: ImageLook, inside: CudaVersion, driver: DriverVersion, gpus: tuple[GpuSeen, ...], matrix: Matrix, rows: tuple[Any, ...]
+    look: ImageLook,
+    inside: CudaVersion,
+    driver: DriverVersion,
+    gpus: tuple[GpuSeen, ...],
+    matrix: Matrix,
+    rows: tuple[Any, ...],
 ) -> Judged:
     """The cuda-compat package in the image, where the driver alone is too old."""
     cited = list(rows)
@@ -173,12 +211,23 @@ def _forward(
         cited += answer.rows
         why = answer.why
     too_old = f"driver {driver} is too old for CUDA {inside}"
-    if not answers or None in answers and False not in answers:
-        return Judged(satisfied=False, rows=tuple(cited), say=f"{too_old}, and forward compatibility is not known to help: {why}")
+    if not answers or (None in answers and False not in answers):
+        return Judged(
+            satisfied=False,
+            rows=tuple(cited),
+            say=f"{too_old}, and forward compatibility is not known to help: {why}",
+        )
     if False in answers:
-        return Judged(satisfied=False, rows=tuple(cited), say=f"{too_old}, and {why or 'forward compatibility does not cover it'}")
+        return Judged(
+            satisfied=False,
+            rows=tuple(cited),
+            say=f"{too_old}, and {why or 'forward compatibility does not cover it'}",
+        )
     return Judged(
-        satisfied=True, mode="forward", rows=tuple(cited), say=f"{too_old} by itself; the image's compat libraries lift it ({why})"
+        satisfied=True,
+        mode="forward",
+        rows=tuple(cited),
+        say=f"{too_old} by itself; the image's compat libraries lift it ({why})",
     )
 
 
@@ -205,10 +254,15 @@ def thing_of(want: ImageWant) -> str:
 
 
 def _needs(want: ImageWant, look: ImageLook | None, state: HostState, matrix: Matrix) -> list[Need]:
-    needs = [Need(TOOLKIT, lambda pick: True, (_uses(want),)), Need(ENGINE, lambda pick: True, (_uses(want),))]
+    needs = [
+        Need(TOOLKIT, lambda pick: True, (_uses(want),)),
+        Need(ENGINE, lambda pick: True, (_uses(want),)),
+    ]
     if look is None:
         what = f"nobody here knows what {want.ref} needs: pull it, or give a saved docker image inspect"
-        needs.append(Need(DRIVER, lambda pick: None, (rule("image.unknown", what),), f"image {want.ref}"))
+        needs.append(
+            Need(DRIVER, lambda pick: None, (rule("image.unknown", what),), f"image {want.ref}")
+        )
         return needs
     inside = f" has CUDA {look.cuda}" if look.cuda else " says nothing of CUDA"
     asks = next(iter(look.requires.values()), "")
@@ -218,19 +272,26 @@ def _needs(want: ImageWant, look: ImageLook | None, state: HostState, matrix: Ma
         Need(
             DRIVER,
             lambda pick: judge(look, pick.data[0], state.gpus, matrix).satisfied,
-            (rule("image.driver", f"{want.ref}{inside}{wants} (by {look.origin})", floor, look.engine),),
+            (
+                rule(
+                    "image.driver",
+                    f"{want.ref}{inside}{wants} (by {look.origin})",
+                    floor,
+                    look.engine,
+                ),
+            ),
             "driver",
         )
     )
     if isinstance(look.engine, Vllm):
-        from doctor.plan.engine_picks import gpu_known_to, least_capability
+        from doctor.plan.gpu_needs import gpu_known_to, least_capability
 
         row = look.engine
         needs.append(least_capability(want.ref, "vllm.compute-capability", row, matrix, state))
         if (built := built_with(row)) is not None:
             needs.append(gpu_known_to(want.ref, built, row, state))
     elif look.cuda is not None:
-        from doctor.plan.engine_picks import gpu_known_to
+        from doctor.plan.gpu_needs import gpu_known_to
 
         needs.append(gpu_known_to(want.ref, look.cuda, look.engine, state))
     return needs
@@ -244,15 +305,25 @@ def container_engine_picks(state: HostState, matrix: Matrix) -> list[Pick]:
     """The engine that is there, Docker before podman; else Docker to be installed."""
     picks = []
     if state.docker:
-        picks.append(Pick(thing=ENGINE, version=f"docker {state.docker}", data="docker", installed=True))
+        picks.append(
+            Pick(thing=ENGINE, version=f"docker {state.docker}", data="docker", installed=True)
+        )
     if state.podman:
-        picks.append(Pick(thing=ENGINE, version=f"podman {state.podman}", data="podman", installed=True))
+        picks.append(
+            Pick(thing=ENGINE, version=f"podman {state.podman}", data="podman", installed=True)
+        )
     row = query.container_engine(matrix, "docker")
     if not picks:
         since = row.cdi_default_since if row else None
         version = f"docker {since} or newer" if since else "docker"
         picks.append(
-            Pick(thing=ENGINE, version=version, data="docker", rows=(row,) if row else (), reason="no container engine is here")
+            Pick(
+                thing=ENGINE,
+                version=version,
+                data="docker",
+                rows=(row,) if row else (),
+                reason="no container engine is here",
+            )
         )
     return picks
 
@@ -262,8 +333,14 @@ def toolkit_picks(state: HostState, matrix: Matrix, as_of: datetime.date) -> lis
     picks = []
     if state.toolkit:
         row = query.container_toolkit(matrix, state.toolkit)
-        picks.append(Pick(thing=TOOLKIT, version=state.toolkit, rows=(row,) if row else (), installed=True))
-    rows = [row for row in want_query.container_toolkits_newest_first(matrix) if row.released is None or row.released <= as_of]
+        picks.append(
+            Pick(thing=TOOLKIT, version=state.toolkit, rows=(row,) if row else (), installed=True)
+        )
+    rows = [
+        row
+        for row in want_query.container_toolkits_newest_first(matrix)
+        if row.released is None or row.released <= as_of
+    ]
     return picks + [Pick(thing=TOOLKIT, version=str(row.version), rows=(row,)) for row in rows]
 
 

@@ -33,9 +33,19 @@ class StackLock(msgspec.Struct, frozen=True, kw_only=True):
 def lock_of(plan: Plan) -> StackLock:
     """The stack of a plan that has one. UsageError for a conflict or a plan that did not see enough."""
     if plan.status in ("conflict", "unknown"):
-        why = "these wants cannot all hold" if plan.status == "conflict" else "not everything was seen"
-        raise UsageError(f"--lock: there is no solved stack: {why}", "read the plan without --lock first")
-    things = {row.thing: row.want for row in plan.target if row.thing not in ("model", "engine", "launch", "lock")}
+        why = (
+            "these wants cannot all hold"
+            if plan.status == "conflict"
+            else "not everything was seen"
+        )
+        raise UsageError(
+            f"--lock: there is no solved stack: {why}", "read the plan without --lock first"
+        )
+    things = {
+        row.thing: row.want
+        for row in plan.target
+        if row.thing not in ("model", "engine", "launch", "lock")
+    }
     return StackLock(judged_as_of=plan.judged_as_of, want=plan.want, stack=things)
 
 

@@ -12,7 +12,7 @@ from doctor.checks.finding import Finding, Outcome, Severity
 from doctor.facts.model import Known
 from doctor.plan.host_state import HostState, read_host
 from doctor.plan.model import EXIT, Clash, Instead, Plan, Status, Target
-from doctor.plan.pick import CUDA, DRIVER, ENGINE, IMAGE, TOOLKIT, TRTLLM, VLLM, VLLM_CPU
+from doctor.plan.pick import CUDA, DRIVER, ENGINE, IMAGE, KERNEL, TOOLKIT, TRTLLM, VLLM, VLLM_CPU
 from doctor.plan.solve import Catalog, Conflict, Problem, Solution, solve
 from doctor.plan.steps import steps
 from doctor.plan.target import rows
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from doctor.checks.knowledge import Knowledge
     from doctor.facts.tree import Facts
 
+ANSWERED = frozenset({"want.stack", "want.image-require", "want.kernel-locked"})
+"""Checks that ask what the plan itself answers."""
+
 INVENTORY = {
     DRIVER: "driver",
     VLLM: "environments",
@@ -32,6 +35,7 @@ INVENTORY = {
     TOOLKIT: "toolkit",
     ENGINE: "docker",
     CUDA: "toolkits",
+    KERNEL: "holds",
 }
 """What must have been seen before one can say that a thing is not here."""
 
@@ -46,9 +50,14 @@ def make_plan(
     checks: dict[str, Check] | None = None,
 ) -> Plan:
     """The plan for one host."""
+    findings = [item for item in findings if item.id not in ANSWERED]
     state = read_host(facts, knowledge.matrix)
-    problem = Problem(state=state, matrix=knowledge.matrix, wants=tuple(wants), as_of=knowledge.as_of)
-    name = host or HostName(name=facts.host.name.value if isinstance(facts.host.name, Known) else "")
+    problem = Problem(
+        state=state, matrix=knowledge.matrix, wants=tuple(wants), as_of=knowledge.as_of
+    )
+    name = host or HostName(
+        name=facts.host.name.value if isinstance(facts.host.name, Known) else ""
+    )
     catalog = Catalog(problem)
     answer = solve(problem, catalog)
     if isinstance(answer, Conflict):
@@ -95,15 +104,21 @@ def _unseen(
     state: HostState, solution: Solution, target: Sequence[Target], findings: Sequence[Finding]
 ) -> list[Unseen]:
     """What the answer leans on and nobody saw: unknown never becomes satisfied, nor a change that may not be needed."""
-    found = {what: reason for what, reason in solution.leaning}
+    found = dict(solution.leaning)
     for row in target:
         name = "images" if row.thing.startswith(IMAGE + " ") else INVENTORY.get(row.thing)
         if row.change and name in state.unseen:
             found[name] = state.unseen[name]
+    if DRIVER in solution.picks and "nvswitches" in state.unseen:
+        found["nvswitches"] = state.unseen["nvswitches"]
     if "gpus" in found and "gpus" in state.unseen:
         found["gpus"] = state.unseen["gpus"]
     for finding in findings:
-        if finding.outcome is Outcome.UNKNOWN and finding.severity is Severity.ERROR and finding.counts:
+        if (
+            finding.outcome is Outcome.UNKNOWN
+            and finding.severity is Severity.ERROR
+            and finding.counts
+        ):
             found.setdefault(finding.id, finding.message)
     return [Unseen(fact=what, reason=reason) for what, reason in found.items()]
 
@@ -137,5 +152,7 @@ def _instead(problem: Problem, conflict: Conflict) -> list[Instead]:
             pick = answer.picks[thing]
             spec = f"{want.name}=={pick.label}" if re.match(r"\d", pick.label) else want.name
             lean = f", as far as is known ({answer.leaning[0][1]})" if answer.leaning else ""
-            found.append(Instead(want=spec, say=f"newest that works: {want.name} {pick.label}{lean}"))
+            found.append(
+                Instead(want=spec, say=f"newest that works: {want.name} {pick.label}{lean}")
+            )
     return found

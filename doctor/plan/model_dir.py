@@ -50,7 +50,9 @@ class ModelDir(msgspec.Struct, frozen=True, kw_only=True):
         """Bytes of KV cache that one token takes over all layers, or None where config.json does not say."""
         if None in (self.layers, self.kv_heads, self.head_dim):
             return None
-        return 2 * int(self.layers or 0) * int(self.kv_heads or 0) * int(self.head_dim or 0) * element
+        return (
+            2 * int(self.layers or 0) * int(self.kv_heads or 0) * int(self.head_dim or 0) * element
+        )
 
     def summary(self) -> str:
         """What it is, in a line."""
@@ -63,7 +65,9 @@ def read_model(folder: Path) -> ModelDir:
     sizes = list_folder(folder, "model")
     config = read_json(folder / "config.json")
     if config is None:
-        raise UsageError(f"{folder}: holds no config.json", "name the folder of a Hugging Face model")
+        raise UsageError(
+            f"{folder}: holds no config.json", "name the folder of a Hugging Face model"
+        )
     if "build_config" in config:
         raise UsageError(f"{folder}: is a TensorRT-LLM engine", f"use --want engine:{folder}")
     names = config.get("architectures")
@@ -71,7 +75,9 @@ def read_model(folder: Path) -> ModelDir:
         names = []
     weights = [name for name in sorted(sizes) if name.endswith(".safetensors")]
     if len(weights) > MAX_SHARDS:
-        raise UsageError(f"{folder}: more than {MAX_SHARDS} weight files", "name the folder of one model")
+        raise UsageError(
+            f"{folder}: more than {MAX_SHARDS} weight files", "name the folder of one model"
+        )
     shards = [read_shard(folder / name) for name in weights]
     inner = mapping(config.get("text_config")) or config
     heads = number(inner.get("num_attention_heads"))
@@ -95,7 +101,9 @@ def read_model(folder: Path) -> ModelDir:
         weight_files=len(shards),
         broken=tuple(f"{shard.name} {shard.problem}" for shard in shards if shard.problem),
         missing=_missing(folder, set(sizes), weights),
-        other_weights=tuple(name for name in sorted(sizes) if re.search(r"\.(bin|pt|pth|gguf)$", name))[:20],
+        other_weights=tuple(
+            name for name in sorted(sizes) if re.search(r"\.(bin|pt|pth|gguf)$", name)
+        )[:20],
         tokenizer_files=tuple(name for name in TOKENIZERS if name in sizes),
         tokenizer_problem=tokenizer_problem,
         largest_token=tokens,
@@ -124,12 +132,17 @@ def _missing(folder: Path, present: set[str], weights: list[str]) -> tuple[str, 
     """By the index; without one, by the numbers in the names of the shards."""
     index = read_json(folder / "model.safetensors.index.json")
     if index is not None:
-        named = {item for item in mapping(index.get("weight_map")).values() if isinstance(item, str)}
+        named = {
+            item for item in mapping(index.get("weight_map")).values() if isinstance(item, str)
+        }
         return tuple(sorted(item[:120] for item in named if item not in present))[:50]
     for name in weights:
         match = re.fullmatch(r"(.*-)(\d{5})-of-(\d{5})\.safetensors", name)
         if match and 0 < int(match[3]) <= MAX_SHARDS:
-            every = [f"{match[1]}{item:05}-of-{match[3]}.safetensors" for item in range(1, int(match[3]) + 1)]
+            every = [
+                f"{match[1]}{item:05}-of-{match[3]}.safetensors"
+                for item in range(1, int(match[3]) + 1)
+            ]
             return tuple(item for item in every if item not in present)
     return ()
 
@@ -154,7 +167,9 @@ def _tokens(folder: Path) -> tuple[int | None, str | None]:
         ids.append(value)
         if tokenizer is not None and by_word and by_word.get(word[:200], value) != value:
             problem = f"{word[:40]!r} is {value} in added_tokens.json and {by_word[word[:200]]} in tokenizer.json"
-    decoder = mapping((read_json(folder / "tokenizer_config.json") or {}).get("added_tokens_decoder"))
+    decoder = mapping(
+        (read_json(folder / "tokenizer_config.json") or {}).get("added_tokens_decoder")
+    )
     for key, item in decoder.items():
         word = text(mapping(item).get("content"))
         if key.isdigit() and word is not None and word in by_word and by_word[word] != int(key):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 PremiseKind = Literal["want", "host", "rule"]
 
-GPU, OS, DRIVER, CUDA, TORCH, PYTHON, NCCL = "gpu", "os", "driver", "cuda", "torch", "python", "nccl"
+GPU, OS, DRIVER, CUDA, TORCH, PYTHON, NCCL = (
+    "gpu",
+    "os",
+    "driver",
+    "cuda",
+    "torch",
+    "python",
+    "nccl",
+)
 VLLM, VLLM_CPU, TRTLLM, TENSORRT = "vllm", "vllm-cpu", "tensorrt-llm", "tensorrt"
 ENGINE, TOOLKIT, IMAGE, MODEL, LAUNCH, KERNEL = (
     "container engine",
@@ -19,7 +27,22 @@ ENGINE, TOOLKIT, IMAGE, MODEL, LAUNCH, KERNEL = (
     "kernel",
 )
 
-ORDER = (GPU, OS, IMAGE, TRTLLM, VLLM, VLLM_CPU, TENSORRT, TORCH, NCCL, CUDA, PYTHON, TOOLKIT, ENGINE, DRIVER)
+ORDER = (
+    GPU,
+    OS,
+    IMAGE,
+    TRTLLM,
+    VLLM,
+    VLLM_CPU,
+    TENSORRT,
+    TORCH,
+    NCCL,
+    CUDA,
+    PYTHON,
+    TOOLKIT,
+    ENGINE,
+    DRIVER,
+)
 """What is chosen before what: engines before what they pin, the driver last, so that it is as new as the rest needs and no newer."""
 
 
@@ -48,7 +71,7 @@ class Pick:
     rows: tuple[Any, ...] = ()
     installed: bool = False
     variant: str = ""
-    needs: Callable[[], Sequence[Need]] = field(default=tuple)
+    needs: Callable[[], Iterable[Need]] = field(default=tuple)
     reason: str = ""
 
     @property
@@ -65,6 +88,8 @@ class Need:
     test: Callable[[Pick], bool | None]
     premises: tuple[Premise, ...]
     unseen: str = ""
+    about: Any = None
+    """What the need is about beyond its words: the CUDA release that a driver must run."""
 
 
 def want(spec: str) -> Premise:

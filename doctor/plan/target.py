@@ -47,7 +47,9 @@ def rows(catalog: Catalog, solution: Solution, knowledge: Knowledge) -> list[Tar
     if DRIVER in solution.picks and catalog.problem.state.nvswitches:
         found.insert(1, maker.fabric_manager())
     found += [maker.row(thing) for thing in sorted(solution.picks) if thing.startswith(IMAGE + " ")]
-    return found + [row for want in catalog.problem.wants if (row := maker.of_want(want)) is not None]
+    return found + [
+        row for want in catalog.problem.wants if (row := maker.of_want(want)) is not None
+    ]
 
 
 class _Rows:
@@ -76,14 +78,23 @@ class _Rows:
             want=pick.label,
             why=why,
             sources=self._sources(cited),
-            change=not pick.installed and not thing.startswith(IMAGE + " ") and not self._follows(thing),
+            change=not pick.installed
+            and not thing.startswith(IMAGE + " ")
+            and not self._follows(thing),
         )
 
     def _follows(self, thing: str) -> bool:
         """What a wheel brings is in place when the engine is."""
         if thing not in (NCCL, TENSORRT):
             return False
-        carrier = next((self.solution.picks[item] for item in (VLLM, TRTLLM, TORCH) if item in self.solution.picks), None)
+        carrier = next(
+            (
+                self.solution.picks[item]
+                for item in (VLLM, TRTLLM, TORCH)
+                if item in self.solution.picks
+            ),
+            None,
+        )
         return bool(carrier and carrier.installed)
 
     def have(self, thing: str) -> str | None:
@@ -100,7 +111,9 @@ class _Rows:
         return [need for need in self.solution.needs if need.thing == thing]
 
     def _sources(self, rows: list[Any]) -> list[Any]:
-        cited = [item for row in rows if row is not None for item in self.knowledge.citations_of(row)]
+        cited = [
+            item for row in rows if row is not None for item in self.knowledge.citations_of(row)
+        ]
         return list({item.id: item for item in cited}.values())
 
     def _driver(self, pick: Pick) -> tuple[str, list[Any]]:
@@ -111,7 +124,9 @@ class _Rows:
             parts.append("it is here and does all that is wanted")
         elif branch is not None:
             until = f" until {branch.eol}" if branch.eol else ""
-            parts.append(f"branch {branch.branch} ({branch.kind or 'kind not published'}{until}, CUDA {branch.cuda})")
+            parts.append(
+                f"branch {branch.branch} ({branch.kind or 'kind not published'}{until}, CUDA {branch.cuda})"
+            )
             parts.append(self._newest(pick))
             flavor = flavor_for(pick, self.state, self.knowledge.matrix)
             if flavor is not None:
@@ -119,6 +134,7 @@ class _Rows:
         parts += self._refusals(self._installed(DRIVER), self.needs_on(DRIVER))
         for need in self.needs_on(DRIVER):
             parts += [premise.say for premise in need.premises if premise.kind == "host"]
+        parts += self._minor(version)
         for look in self._images():
             judged = image.judge(look, version, self.state.gpus, self.knowledge.matrix)
             rows += judged.rows
@@ -128,6 +144,19 @@ class _Rows:
             ended = f" in {branch.eol}" if branch.eol else ""
             parts.append(f"branch {branch.branch} has ended{ended}: no more security fixes")
         return "; ".join(part for part in parts if part), rows
+
+    def _minor(self, version: Any) -> list[str]:
+        """CUDA releases that the driver runs without having them itself."""
+        above = {
+            str(need.about): need.about
+            for need in self.needs_on(DRIVER)
+            if need.about is not None
+            and (answer := query.runs(self.knowledge.matrix, need.about, version)) is not None
+            and answer.mode == "minor"
+        }
+        if not above:
+            return []
+        return [f"CUDA {', '.join(above)} runs by minor-version compatibility: no JIT of newer PTX"]
 
     def _newest(self, pick: Pick) -> str:
         if self.state.driver is not None and self.state.driver.branch == pick.data[0].branch:
@@ -151,7 +180,10 @@ class _Rows:
             if judged.satisfied is False:
                 reasons["rule:image.driver"] = f"{look.ref} has CUDA {look.cuda}: {judged.say}"
         for need in self.catalog.needs(pick):
-            if need.thing in self.solution.picks and need.test(self.solution.picks[need.thing]) is False:
+            if (
+                need.thing in self.solution.picks
+                and need.test(self.solution.picks[need.thing]) is False
+            ):
                 reasons.setdefault(need.premises[0].key, need.premises[0].say)
         return [f"{pick.label} will not do: {'; '.join(reasons.values())}"] if reasons else []
 
@@ -187,12 +219,20 @@ class _Rows:
         for item in self.catalog.picks(thing):
             if item is pick:
                 break
-            if not item.installed and item.variant == pick.variant and all(need.test(item) is not False for need in wanted):
+            if (
+                not item.installed
+                and item.variant == pick.variant
+                and all(need.test(item) is not False for need in wanted)
+            ):
                 newer = item
         if newer is None:
             return []
         for need in self.catalog.needs(newer):
-            chosen = [self.solution.picks[need.thing]] if need.thing in (GPU, OS, DRIVER) and need.thing in self.solution.picks else []
+            chosen = (
+                [self.solution.picks[need.thing]]
+                if need.thing in (GPU, OS, DRIVER) and need.thing in self.solution.picks
+                else []
+            )
             if any(need.test(item) is False for item in chosen):
                 return [f"newer ones will not do: {need.premises[0].say}"]
         return []
@@ -203,7 +243,9 @@ class _Rows:
             return []
         cves = query.toolkit_cves(self.knowledge.matrix, pick.version)
         if cves:
-            return [f"below the security floor {floor.minimum}: {', '.join(row.cve for row in cves[:3])}"]
+            return [
+                f"below the security floor {floor.minimum}: {', '.join(row.cve for row in cves[:3])}"
+            ]
         return [] if pick.installed else ["the newest release"]
 
     def fabric_manager(self) -> Target:

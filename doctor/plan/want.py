@@ -59,7 +59,11 @@ class PackageWant(Want, frozen=True, kw_only=True):
     def exact(self) -> str | None:
         """The version of "==0.27.1", or None."""
         text = self.range
-        return text[2:].strip() if text.startswith("==") and "," not in text and "*" not in text else None
+        return (
+            text[2:].strip()
+            if text.startswith("==") and "," not in text and "*" not in text
+            else None
+        )
 
 
 class ImageWant(Want, frozen=True, kw_only=True):
@@ -177,7 +181,9 @@ def _misspelt(name: str, known: Sequence[str]) -> UsageError:
 
 def _range(spec: str, text: str) -> str:
     if re.match(r"=(?!=)", text):
-        raise UsageError(f"--want {spec}: one = is no version range", f"write {spec.replace('=', '==', 1)}")
+        raise UsageError(
+            f"--want {spec}: one = is no version range", f"write {spec.replace('=', '==', 1)}"
+        )
     try:
         specifier_set(text)
     except ValueError as error:
@@ -197,7 +203,9 @@ def _package(spec: str, name: str, range: str, matrix: Matrix) -> PackageWant:
     if exact is not None and any(_same(name, exact, item) for item in known):
         return want
     if not any(want.admits(item) for item in known):
-        raise UsageError(f"--want {spec}: {_none_such(name, want, known)}", _nearest(name, want, known))
+        raise UsageError(
+            f"--want {spec}: {_none_such(name, want, known)}", _nearest(name, want, known)
+        )
     return want
 
 
@@ -213,7 +221,9 @@ def releases(name: str, matrix: Matrix) -> list[str]:
     if name == "torch":
         return sorted((str(row.version) for row in matrix.rows(model.Torch)), key=_pep440)
     if name == "container":
-        return sorted((str(row.version) for row in matrix.rows(model.ContainerToolkit)), key=_pep440)
+        return sorted(
+            (str(row.version) for row in matrix.rows(model.ContainerToolkit)), key=_pep440
+        )
     if name == "cuda":
         rows = [str(row.cuda) for row in matrix.rows(model.CudaToolkit)]
         return sorted({*rows, *(str(CudaVersion(item).release) for item in rows)}, key=_pep440)
@@ -241,16 +251,25 @@ def _check_driver(want: PackageWant, matrix: Matrix) -> None:
         if int(number) not in numbers and want.range.startswith(("==", "~=")):
             near = min(numbers, key=lambda item: abs(item - int(number)))
             raise UsageError(
-                f"--want {want.spec}: there is no driver branch {number}", f"the nearest is driver=={near}.*"
+                f"--want {want.spec}: there is no driver branch {number}",
+                f"the nearest is driver=={near}.*",
             )
     row = matrix.find(Branch, (want.exact or "").partition(".")[0])
     exact = DriverVersion.maybe(want.exact or "")
-    if row and exact and row.latest and exact > row.latest and row.as_of >= (row.latest_on or row.as_of):
+    if (
+        row
+        and exact
+        and row.latest
+        and exact > row.latest
+        and row.as_of >= (row.latest_on or row.as_of)
+    ):
         raise UsageError(
             f"--want {want.spec}: the newest driver of branch {row.branch} is {row.latest}",
             f"the nearest is driver=={row.latest}",
         )
-    if row is None and not any(want.admits(str(item.latest or f"{item.branch}.0")) for item in matrix.rows(Branch)):
+    if row is None and not any(
+        want.admits(str(item.latest or f"{item.branch}.0")) for item in matrix.rows(Branch)
+    ):
         newest = max(matrix.rows(Branch), key=lambda item: item.branch)
         raise UsageError(
             f"--want {want.spec}: no driver branch lies in that range",
@@ -273,13 +292,17 @@ def _nearest(name: str, want: PackageWant, known: Sequence[str]) -> str:
     below = [item for item in known if _pep440(item) < asked.key]
     above = [item for item in known if _pep440(item) > asked.key]
     near = [*below[-1:], *above[:1]]
-    return "the nearest " + (f"are {name}=={near[0]} and {name}=={near[1]}" if len(near) > 1 else f"is {name}=={near[0]}")
+    return "the nearest " + (
+        f"are {name}=={near[0]} and {name}=={near[1]}" if len(near) > 1 else f"is {name}=={near[0]}"
+    )
 
 
 def _with_argument(spec: str, prefix: str, argument: str, matrix: Matrix) -> Want:
     if prefix == "lock":
         if argument != "kernel":
-            raise UsageError(f"--want {spec}: only the kernel can be locked so", "write lock:kernel")
+            raise UsageError(
+                f"--want {spec}: only the kernel can be locked so", "write lock:kernel"
+            )
         return LockWant(spec=spec, what=argument)
     if prefix == "image":
         from doctor.plan.image import read_image
@@ -296,4 +319,10 @@ def _with_argument(spec: str, prefix: str, argument: str, matrix: Matrix) -> Wan
         return ModelWant(spec=spec, path=argument, dir=read_model(Path(argument)))
     from doctor.plan.launch import read_launch
 
-    return LaunchWant(spec=spec, parsed=read_launch(argument))
+    return LaunchWant(spec=_without_secrets(spec), parsed=read_launch(argument))
+
+
+def _without_secrets(spec: str) -> str:
+    """A launch line as it may be repeated in a report."""
+    spec = re.sub(r"(--(?:api-key|hf-token)[= ]+)\S+", r"\1(set)", spec)
+    return re.sub(r"(?i)(\b\w*(?:KEY|TOKEN|SECRET|PASSWORD)=)[^\s'\"]+", r"\1(set)", spec)

@@ -56,7 +56,10 @@ def _head(plan: Plan, look: Look) -> str:
     color, glyph, ascii_glyph, words = _WORDS[plan.status]
     mark = glyph if look.unicode else ascii_glyph
     wanted = ", ".join(escape(item) for item in plan.want) or "a working driver"
-    return look.paint(f"{mark} {plan.status.upper()}", color, "bold") + f"  {wanted}: {_count(plan, words)}"
+    return (
+        look.paint(f"{mark} {plan.status.upper()}", color, "bold")
+        + f"  {wanted}: {_count(plan, words)}"
+    )
 
 
 def _count(plan: Plan, words: str) -> str:
@@ -73,7 +76,11 @@ def _host(plan: Plan, look: Look) -> list[str]:
 
 def _row(row: Target, look: Look) -> Iterator[str]:
     arrow = "→" if look.unicode else "->"
-    value = f"{row.have or 'none'} {arrow} {row.want}" if row.change or row.have != row.want else row.want
+    value = (
+        f"{row.have or 'none'} {arrow} {row.want}"
+        if row.change or row.have != row.want
+        else row.want
+    )
     head = f"{'*' if row.change else ' '} {row.thing}"
     yield look.paint(f"  {escape(head)}", "bold") + f"  {escape(value)}"
     yield from _wrap(row.why, look, "      ", "      ")

@@ -13,9 +13,22 @@ FORMATS = ("text", "json")
 
 
 @click.command()
-@click.option("--from", "origin", metavar="REC|FACTS.json", help="Plan for a recording or probed facts.")
-@click.option("--want", "specs", multiple=True, metavar="SPEC", help="What the host is for: vllm==0.27.1, cuda>=13.0, container, image:REF, engine:DIR, model:DIR, launch:'...', lock:kernel.")
-@click.option("--lock", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the solved stack, for doctor check --lock.")
+@click.option(
+    "--from", "origin", metavar="REC|FACTS.json", help="Plan for a recording or probed facts."
+)
+@click.option(
+    "--want",
+    "specs",
+    multiple=True,
+    metavar="SPEC",
+    help="What the host is for: vllm==0.27.1, cuda>=13.0, container, image:REF, engine:DIR, model:DIR, launch:'...', lock:kernel.",
+)
+@click.option(
+    "--lock",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the solved stack, for doctor check --lock.",
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--matrix", "overlays", multiple=True, type=click.Path(path_type=Path), metavar="DIR")
