@@ -349,6 +349,8 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     pci: list[str] = []
     """Further devices as vendor:device:class:driver."""
     xid: list[int | str] = []
+    kernel_log: list[str] = []
+    """Further lines of the kernel log."""
     disk: dict[str, DiskPart] = {}
     mem: str = "512G"
     cpus: int = 64

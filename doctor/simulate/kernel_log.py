@@ -28,6 +28,7 @@ def log_of(host: Host) -> str:
             lines += _refusal(host, board)
         lines += [line for event in host.d.xid for line in _xid(host, event)]
     lines += ["PM: suspend entry (deep)", "PM: suspend exit"] * host.d.suspends
+    lines += host.d.kernel_log
     return "".join(f"[{number * 1.5:12.6f}] {line}\n" for number, line in enumerate(lines))
 
 
