@@ -56,6 +56,10 @@ class Row(
     layer: Layer = "vendor"
     origin: str = ""
 
+    def __hash__(self) -> int:
+        """By key, for columns may hold what cannot be hashed; equal rows have equal keys."""
+        return hash((self.key, self.origin))
+
     @property
     def key(self) -> str:
         """The key as `doctor matrix show TABLE KEY` takes it; several fields are joined by "/"."""

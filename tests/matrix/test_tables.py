@@ -35,6 +35,11 @@ def test_every_row_is_sourced_and_dated(shipped):
         assert re.fullmatch(r"[a-z0-9_]+\.yml:\d+", row.origin)
 
 
+def test_rows_go_into_sets(shipped):
+    rows = [row for _, row in every(shipped)]
+    assert len(set(rows)) == len(rows)
+
+
 def test_every_citation_can_be_opened(shipped):
     for ident, source in shipped.sources.items():
         link = source.link
