@@ -136,7 +136,7 @@ def module_refused(f: Facts, k: Knowledge) -> Result:
         return passed("the kernel log refuses no nvidia module")
     secure = isinstance(f.kernel.secure_boot, Known) and f.kernel.secure_boot.value
     return failed(
-        f"the kernel refused the nvidia module: {lines[-1]}",
+        f"{'Secure Boot is on and ' if secure else ''}the kernel refused the nvidia module: {lines[-1]}",
         want="a module signed with a key that the firmware or the MOK list holds",
         say=None if secure else "install a module built and signed for this kernel",
         command=by_family(

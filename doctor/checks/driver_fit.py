@@ -93,7 +93,7 @@ def _each_device(f: Facts, judge: Any, agree: str) -> Result:
 )
 def wrong_flavor(f: Facts, k: Knowledge) -> Result:
     """Blackwell and Grace run with the open modules only, GPUs before Turing with the proprietary ones only."""
-    from doctor.matrix.query import gpu_by_pci, module_flavor_required
+    from doctor.matrix.query import gpu_by_pci, module_flavor_required, pci_device
 
     skip = elsewhere(f)
     if skip:
@@ -111,7 +111,9 @@ def wrong_flavor(f: Facts, k: Knowledge) -> Result:
             return "", list(answer.rows)
         if answer.flavor == "none":
             return "", list(answer.rows)
-        return f"({family.architecture}) runs with {answer.flavor} modules only", list(answer.rows)
+        product = pci_device(k.matrix, device.device)
+        name = f"{product.name}, {family.architecture}" if product else family.architecture
+        return f"({name}) runs with {answer.flavor} modules only", list(answer.rows)
 
     result = _each_device(f, judge, f"{flavor} modules of {version}")
     if result.state != "fail":
