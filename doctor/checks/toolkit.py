@@ -165,7 +165,7 @@ def known_bad(f: Facts, k: Knowledge) -> Result:
         return failed(
             "; ".join(f"{item.path} (CUDA {version}): {row.rule}" for item, version, row in hits),
             want="a release without it",
-            rows=list(dict.fromkeys(row for _, _, row in hits)),
+            rows=list({row.id: row for _, _, row in hits}.values()),
         )
     return passed(
         f"{', '.join(f'CUDA {version}' for _, version in found)}: in none of {counted(len(statements), 'known fault')}",
