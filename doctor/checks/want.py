@@ -65,7 +65,7 @@ def _asked(k: Knowledge) -> str:
     title="The host has a stack that serves what it is for",
     severity=ERROR,
     reads=STATE,
-    sources=(),
+    sources=("driver-branches-r620", "cuda-13.2.2-release-notes"),
     fix=Fix("see the ordered steps", command="doctor plan --want SPEC"),
 )
 def stack(f: Facts, k: Knowledge) -> Result:
@@ -195,7 +195,7 @@ def kernel_locked(f: Facts, k: Knowledge) -> Result:
     title="The host still has the locked stack",
     severity=WARN,
     reads=STATE,
-    sources=(),
+    sources=("tesla-driver-installation-guide",),
     fix=Fix("see what would bring the stack back", command="doctor plan --want SPEC"),
 )
 def lock_drift(f: Facts, k: Knowledge) -> Result:

@@ -264,7 +264,7 @@ def _check_driver(want: PackageWant, matrix: Matrix) -> None:
         and row.as_of >= (row.latest_on or row.as_of)
     ):
         raise UsageError(
-            f"--want {want.spec}: the newest driver of branch {row.branch} is {row.latest}",
+            f"--want {want.spec}: the newest driver of branch {row.branch} that the matrix knows is {row.latest}",
             f"the nearest is driver=={row.latest}",
         )
     if row is None and not any(

@@ -144,7 +144,21 @@ def closure(ids: list[str]) -> dict[str, Check]:
     return chosen
 
 
-def findings_of(description: dict[str, Any], ids: list[str] | None = None) -> dict[str, Finding]:
+@cache
+def knowledge_of(as_of: str, wants: tuple[str, ...]) -> Knowledge:
+    """Knowledge of a host that is for something; {data} is the folder with engines, models and images for tests."""
+    if not wants:
+        return knowledge(as_of)
+    from doctor.plan.want import parse_all
+
+    data = str(HERE.parent / "plan" / "data")
+    parsed = parse_all([item.replace("{data}", data) for item in wants])
+    return Knowledge(date.fromisoformat(as_of), wants=parsed)
+
+
+def findings_of(
+    description: dict[str, Any], ids: list[str] | None = None, wants: tuple[str, ...] = ()
+) -> dict[str, Finding]:
     """Findings by id: of the given checks and what they need, or of all."""
     chosen = checks() if ids is None else closure(ids)
     areas = (
@@ -154,7 +168,7 @@ def findings_of(description: dict[str, Any], ids: list[str] | None = None) -> di
     )
     facts = facts_of(description, areas)
     as_of = str(description.get("as_of", "2026-11-30"))
-    return {item.id: item for item in evaluate(chosen, facts, knowledge(as_of))}
+    return {item.id: item for item in evaluate(chosen, facts, knowledge_of(as_of, wants))}
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,6 +179,15 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     passes: dict[str, Any]
     base: str | None = None
     note: str | None = None
+    want: list[str] = []
+    """--want of both hosts."""
+    want_fails: list[str] = []
+    """--want of the first host alone."""
+    want_passes: list[str] = []
+
+    def wants(self, state: str) -> tuple[str, ...]:
+        """What the host of a state is for."""
+        return (*self.want, *(self.want_fails if state == "fails" else self.want_passes))
 
 
 def cases() -> list[tuple[str, Case]]:

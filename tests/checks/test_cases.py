@@ -17,7 +17,8 @@ REVIEWED_WARNINGS: dict[str, frozenset[str]] = {name: frozenset() for name in BA
 def judged(case: Case, state: str) -> Finding:
     assert case.check in checks(), f"no check is called {case.check}"
     delta = case.fails if state == "fails" else case.passes
-    return findings_of(description_of(case.base, delta), [case.check])[case.check]
+    description = description_of(case.base, delta)
+    return findings_of(description, [case.check], case.wants(state))[case.check]
 
 
 def told(finding: Finding) -> str:
