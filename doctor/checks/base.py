@@ -30,6 +30,7 @@ NOT_AREAS = frozenset(
         "fabric_state",
         "nccl_network",
         "python_pins",
+        "engine_trtllm",
         "python_cuda",
         "nccl_copies",
         "environments",

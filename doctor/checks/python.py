@@ -53,19 +53,24 @@ ENVIRONMENTS = "python_env.environments"
 )
 def _glibc(f: Facts, k: Knowledge) -> Result:
     """By the wheel's tag, and by the floor of the release on PyPI where the tag promises less."""
-    needs: list[tuple[GlibcVersion, str, Row | None]] = []
+    needs: dict[str, tuple[GlibcVersion, Row | None]] = {}
+
+    def add(text: str, need: GlibcVersion, row: Row | None) -> None:
+        if text not in needs or need > needs[text][0]:
+            needs[text] = need, row
+
     for item in environments(f):
         for name, tag in sorted(item.glibc_tags.items()):
             text = f"{name} {item.packages.get(name, '')} ({item.path})"
-            needs.append((version(GlibcVersion, tag, ENVIRONMENTS), text, None))
+            add(text, version(GlibcVersion, tag, ENVIRONMENTS), None)
         for name in ("vllm", "torch"):
             row = _release_row(k, name, item.packages.get(name))
             if row is not None and row.glibc is not None:
-                needs.append((row.glibc, f"{name} {item.packages[name]} ({item.path})", row))
+                add(f"{name} {item.packages[name]} ({item.path})", row.glibc, row)
     if not needs:
         return skipped("no installed wheel names a C library")
     host = version(GlibcVersion, f.host.glibc.value, "host.glibc")
-    unmet = [(need, text, row) for need, text, row in needs if need > host]
+    unmet = [(need, text, row) for text, (need, row) in needs.items() if need > host]
     if unmet:
         worst = max(unmet, key=lambda entry: entry[0])
         return failed(
@@ -75,7 +80,7 @@ def _glibc(f: Facts, k: Knowledge) -> Result:
             rows=[row for _, _, row in unmet if row],
         )
     return passed(
-        f"glibc {host}; the installed wheels need {max(need for need, _, _ in needs)} at most"
+        f"glibc {host}; the installed wheels need {max(need for need, _ in needs.values())} at most"
     )
 
 
@@ -93,7 +98,7 @@ def _release_row(k: Knowledge, name: str, text: str | None) -> Vllm | Torch | No
     sources=("python-pep-345", "python-pypi-vllm", "python-pypi-torch"),
     fix=Fix(
         say="make a new environment with a Python that the release supports",
-        command="python3.12 -m venv ENVIRONMENT",
+        command="python3 -m venv /opt/engine",
         kind="needs-argument",
     ),
 )

@@ -28,9 +28,9 @@ from doctor.checks.finding import Evidence
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.presence import HAS_GPU, has_gpu
 from doctor.facts.areas.python_env import Environment
-from doctor.facts.model import known_or
+from doctor.facts.model import Known, known_or
 from doctor.facts.tree import Facts
-from doctor.facts.versions import Pep440Version
+from doctor.facts.versions import CudaVersion, DriverVersion, Pep440Version
 from doctor.matrix import query
 from doctor.matrix.model import Row
 
@@ -135,6 +135,7 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
     problems: list[str] = []
     rows: list[Row] = []
     unclear: str | None = None
+    command: str | None = None
     for item in environments(f):
         for name in ("vllm", "tensorrt-llm"):
             if name not in item.packages or "torch" not in item.packages:
@@ -142,19 +143,22 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
             if not item.torch_cuda:
                 unclear = unclear or None if item.torch_cpu_only else item.path
                 continue
-            built, row = _built_for(k, name, item.packages[name])
+            built, row = built_for(k, name, item.packages[name])
             if built is None:
                 continue
             torch_major = item.torch_cuda.partition(".")[0]
             text = f"{name} {item.packages[name]} is built for CUDA {built}, torch {item.packages['torch']} for {item.torch_cuda}"
             rows += [row] if row else []
-            (good if built.partition(".")[0] == torch_major else problems).append(
-                f"{text} ({item.path})"
-            )
+            if built.partition(".")[0] == torch_major:
+                good.append(f"{text} ({item.path})")
+                continue
+            problems.append(f"{text} ({item.path})")
+            command = command or _pair(k, item, built.partition(".")[0])
     if problems:
         return failed(
             each(problems),
             want="one CUDA major",
+            command=command,
             evidence=[e for item in environments(f) for e in packages(item, *ENGINES, "torch")],
             rows=rows,
         )
@@ -165,7 +169,14 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
     return skipped("no engine beside a CUDA build of torch whose CUDA release a row names")
 
 
-def _built_for(k: Knowledge, name: str, text: str) -> tuple[str | None, Row | None]:
+def _pair(k: Knowledge, item: Environment, major: str) -> str:
+    """The same torch for the engine's CUDA major."""
+    text = item.packages["torch"].partition("+")[0]
+    index = f"https://download.pytorch.org/whl/{_index(k, text, major=major)}"
+    return pip(item, "--force-reinstall", f"torch=={text}", index=index)
+
+
+def built_for(k: Knowledge, name: str, text: str) -> tuple[str | None, Row | None]:
     """CUDA release that an engine's wheel is built for: of its label, else of its row."""
     if Pep440Version.maybe(text) is None:
         return None, None
@@ -215,7 +226,7 @@ def _wheels_mixed(f: Facts, k: Knowledge) -> Result:
     "python.cpu-only-torch",
     title="torch is built for CUDA where it is to use the GPU",
     severity=ERROR,
-    reads=(ENVIRONMENTS, *HAS_GPU, "host.machine"),
+    reads=(ENVIRONMENTS, *HAS_GPU, "host.machine", "nvml.driver_version"),
     sources=("python-torch-aarch64", "python-torch-aarch64-cuda"),
     fix=Fix(
         say="install torch from the PyTorch index of a CUDA release that the driver runs, and pin it",
@@ -267,7 +278,9 @@ def _cpu_build(f: Facts, k: Knowledge, bad: list[tuple[Environment, str]]) -> Re
         and holds(row.versions or "", text)
     )
     why = ": the wheels on PyPI for aarch64 are CPU builds up to that release" if from_pypi else ""
-    index = f"https://download.pytorch.org/whl/{_index(k, text)}"
+    driver = f.nvml.driver_version
+    runs = driver.value if isinstance(driver, Known) else None
+    index = f"https://download.pytorch.org/whl/{_index(k, text, driver=runs)}"
     public = Pep440Version(text.partition("+")[0])
     return failed(
         each(
@@ -284,10 +297,21 @@ def _cpu_build(f: Facts, k: Knowledge, bad: list[tuple[Environment, str]]) -> Re
     )
 
 
-def _index(k: Knowledge, text: str) -> str:
-    """The newest index that has a CUDA build of the release."""
-    builds = query.torch_builds(k.matrix, text)
+def _index(k: Knowledge, text: str, *, major: str | None = None, driver: str | None = None) -> str:
+    """The newest index with a CUDA build of the release: of one CUDA major, or that the driver runs."""
+    found = DriverVersion.maybe(driver) if driver else None
+    builds = [
+        build
+        for build in query.torch_builds(k.matrix, text)
+        if (major is None or str(build.cuda.major) == major)
+        and not (found and _refused(k, build.cuda, found))
+    ]
     if builds:
-        return max((build for build in builds), key=lambda build: build.cuda).index
+        return max(builds, key=lambda build: build.cuda).index
     row = query.torch(k.matrix, text)
-    return "cu" + str(row.cuda.release).replace(".", "") if row else "cu130"
+    return "cu" + str(row.cuda.release).replace(".", "") if row else f"cu{major or '12'}x"
+
+
+def _refused(k: Knowledge, cuda: CudaVersion, driver: DriverVersion) -> bool:
+    answer = query.runs(k.matrix, cuda, driver)
+    return answer is not None and answer.mode == "refused"
