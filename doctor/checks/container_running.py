@@ -326,8 +326,8 @@ def gpus_of(item: Running, order: dict[str, str]) -> set[str]:
         kind, _, count = name.partition(":")
         if name == "all":
             found |= set(order.values())
-        elif kind == "count":
-            found |= {str(number) for number in range(int(count))}
+        elif kind == "count" and count.isdigit():
+            found |= {str(number) for number in range(min(int(count), len(order)))}
         else:
             found.add(order.get(name, name))
     return found
