@@ -169,9 +169,11 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
     return skipped("no engine beside a CUDA build of torch whose CUDA release a row names")
 
 
-def _pair(k: Knowledge, item: Environment, major: str) -> str:
+def _pair(k: Knowledge, item: Environment, major: str) -> str | None:
     """The same torch for the engine's CUDA major."""
     text = item.packages["torch"].partition("+")[0]
+    if Pep440Version.maybe(text) is None:
+        return None
     index = f"https://download.pytorch.org/whl/{_index(k, text, major=major)}"
     return pip(item, "--force-reinstall", f"torch=={text}", index=index)
 
@@ -308,7 +310,7 @@ def _index(k: Knowledge, text: str, *, major: str | None = None, driver: str | N
     ]
     if builds:
         return max(builds, key=lambda build: build.cuda).index
-    row = query.torch(k.matrix, text)
+    row = query.torch(k.matrix, text) if Pep440Version.maybe(text) else None
     return "cu" + str(row.cuda.release).replace(".", "") if row else f"cu{major or '12'}x"
 
 
