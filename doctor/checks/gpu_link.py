@@ -6,7 +6,7 @@ from doctor.checks.base import ERROR, WARN, Fix, Result, check, failed, passed, 
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.subject import LADDER, answers, counted, each, elsewhere, label, works
 from doctor.facts.areas.nvml import Gpu
-from doctor.facts.model import Absent, FactUnknown, Known
+from doctor.facts.model import Absent, FactUnknown, Known, NotApplicable
 from doctor.facts.tree import Facts
 
 
@@ -88,9 +88,11 @@ def pcie(f: Facts, k: Knowledge) -> Result:
         most = gpu.pcie_width_max.value
         if width < most:
             return f"PCIe x{width} of x{most}"
-        busy = isinstance(gpu.throttle, Known) and "gpu-idle" not in gpu.throttle.value
-        if busy and gpu.pcie_generation.value < gpu.pcie_generation_max.value:
-            return f"PCIe generation {gpu.pcie_generation.value} of {gpu.pcie_generation_max.value} under load"
+        if isinstance(gpu.throttle, NotApplicable):
+            return None
+        now, best = gpu.pcie_generation.value, gpu.pcie_generation_max.value
+        if now < best and "gpu-idle" not in gpu.throttle.value:
+            return f"PCIe generation {now} of {best} under load"
         return None
 
     return each(
