@@ -178,8 +178,10 @@ def dockerd_pid(src: Source, socket: str, snap: Fact) -> Fact:
 def started_at(stat: str, boot: str) -> int:
     """/proc/PID/stat and /proc/stat -> seconds since the epoch; the kernel reports 100 ticks a second to programs."""
     ticks = int(stat.rpartition(")")[2].split()[19])
-    btime = next(int(line.split()[1]) for line in boot.splitlines() if line.startswith("btime "))
-    return btime + ticks // 100
+    times = [int(line.split()[1]) for line in boot.splitlines() if line.startswith("btime ")]
+    if not times:
+        raise ValueError("no btime in /proc/stat")
+    return times[0] + ticks // 100
 
 
 def _default_shm(settings: Fact, src: Source, version: Fact) -> Fact:

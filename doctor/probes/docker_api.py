@@ -46,6 +46,10 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _SECRET_OPTION = re.compile(
     r"^--?[a-z0-9-]*(?:key|token|secret|password)[a-z0-9-]*$", re.IGNORECASE
 )
+_SECRET_IN_LINE = re.compile(
+    r"(?P<option>--?[a-z0-9-]*(?:key|token|secret|password)[a-z0-9-]*)(?P<gap>[=\s]+)(?!-)\S+",
+    re.IGNORECASE,
+)
 _NVIDIA_IMAGE = re.compile(
     r"nvidia|nvcr\.io|cuda|vllm|tensorrt|triton|sglang|text-generation-inference|pytorch|tensorflow|ollama|nim/"
 )
@@ -54,14 +58,14 @@ _NVIDIA_IMAGE = re.compile(
 def endpoint(src: Source) -> Fact:
     """DOCKER_HOST or the current context's endpoint; Absent when neither says anything."""
     host = src.env("DOCKER_HOST")
-    if host.ok and host.value:
+    if host.state == "unknown" or (host.ok and host.value):
         return host
     context = src.env("DOCKER_CONTEXT")
     if context.ok and context.value == "default":
         return absent("$DOCKER_CONTEXT")
     home = src.env("HOME")
     if not home.ok:
-        return host if host.state == "unknown" else absent("$DOCKER_HOST")
+        return home if home.state == "unknown" else absent("$DOCKER_HOST")
     folder = home.value.rstrip("/") + "/.docker"
     if not context.ok:
         context = src.read(folder + "/config.json").map(_current_context)
@@ -279,7 +283,7 @@ def shown_arguments(words: List[str]) -> List[str]:
         elif equals and _SECRET_OPTION.match(option):
             shown.append(option + "=(set)")
         else:
-            shown.append(word)
+            shown.append(_SECRET_IN_LINE.sub(r"\g<option>\g<gap>(set)", word))
         secret = not equals and bool(_SECRET_OPTION.match(word))
     return shown
 
