@@ -34,6 +34,7 @@ NOT_AREAS = frozenset(
         "python_cuda",
         "nccl_copies",
         "environments",
+        "package_names",
     }
 )
 """Modules of this package that hold no checks. The others are areas: checks/<area>.py holds the ids <area>.*."""
@@ -241,6 +242,9 @@ def judge(check: Check, facts: Facts, knowledge: Knowledge) -> Finding:
                 if missing.state == "unknown"
                 else f"{missing.via}: {what}"
             )
+    except ValueError as malformed:
+        # a host may hold anything where a version belongs; what has not its form was not seen
+        result = unseen(f"cannot judge: {malformed}")
     return Finding(
         id=check.id,
         title=check.title,

@@ -111,18 +111,18 @@ def images_run(f: Facts, k: Knowledge) -> Result:
     """CUDA_VERSION of an image is native to the driver, of its major release, or in reach of the compat library."""
     if isinstance(f.container.images, Absent):
         return skipped(NO_DOCKER)
-    built = {
-        item: cuda
+    built = [
+        (item, cuda)
         for item in f.container.images.value
         if (cuda := CudaVersion.maybe(_three(item.env.get("CUDA_VERSION", "")))) is not None
-    }
+    ]
     if not built:
         return skipped("no local image says which CUDA it has")
     driver = DriverVersion.parse(known_or(f.driver.loaded, "") or f.driver.library.value)
     gpus = [gpu_by_name(k.matrix, gpu.name.value) for gpu in f.nvml.gpus.value.values()]
     rows: list[Row] = []
     undecided = ""
-    for item, cuda in built.items():
+    for item, cuda in built:
         answer = runs(k.matrix, cuda, driver)
         if answer is None:
             undecided = undecided or f"the matrix does not know CUDA {cuda} of {item.ref}"
@@ -145,7 +145,7 @@ def images_run(f: Facts, k: Knowledge) -> Result:
             undecided = undecided or f"whether the compat library of {item.ref} may run here"
     if undecided:
         return unseen(f"not known: {undecided}")
-    shown = ", ".join(sorted({str(cuda) for cuda in built.values()}))
+    shown = ", ".join(sorted({str(cuda) for _, cuda in built}))
     return passed(f"driver {driver} runs CUDA {shown} of {len(built)} local image(s)", rows=rows)
 
 
