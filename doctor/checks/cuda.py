@@ -122,7 +122,6 @@ def _without(f: Facts, folder: str | None) -> str:
         "driver.resolved",
         "driver.ld_library_path",
         "driver.loaded",
-        "driver.compat",
     ),
     sources=("gpustack#4678", "measured-h200x2", "forward-compatibility"),
     fix=Fix("take the compat folder out of LD_LIBRARY_PATH and of ld.so.conf"),
@@ -245,7 +244,7 @@ def _not_compared(f: Facts) -> Result:
         "gpu.count-differs",
         "gpu.lost",
     ),
-    reads=("host.hardware", "host.container", "cuda.scope", "cuda.visible_devices", "nvml.gpus"),
+    reads=("host.container", "cuda.scope"),
     sources=("cuda-driver-api-group__cuda__types",),
     fix=Fix(
         "read what the driver says of the GPUs",
@@ -273,7 +272,7 @@ def no_device(f: Facts, k: Knowledge) -> Result:
     title="A program finds libcuda.so.1",
     severity=ERROR,
     needs=("driver.not-installed", "gpu.not-on-bus"),
-    reads=("host.hardware", "cuda.scope", "driver.library", "driver.libraries"),
+    reads=("cuda.scope", "driver.libraries"),
     sources=("tesla-driver-installation-guide",),
     fix=Fix(
         "refresh the loader's cache", command="sudo ldconfig && ldconfig -p | grep libcuda.so.1"
@@ -319,7 +318,6 @@ def libcuda_not_found(f: Facts, k: Knowledge) -> Result:
         "gpu.compute-mode",
     ),
     reads=(
-        "host.hardware",
         "host.container",
         "cuda.scope",
         "driver.nodes",

@@ -63,7 +63,7 @@ def compat_older(f: Facts, k: Knowledge) -> Result:
     title="A program gets the driver's own libcuda",
     severity=WARN,
     needs=(*LADDER, "cuda.libcuda-stub", "cuda.libcuda-compat", "cuda.libcuda-not-found"),
-    reads=("host.hardware", "driver.resolved", "driver.library", "driver.loaded"),
+    reads=("driver.resolved", "driver.loaded"),
     sources=("measured-h200x2", "forward-compatibility"),
     fix=Fix("put the driver's folder first, or leave LD_LIBRARY_PATH to programs that need it"),
 )

@@ -74,7 +74,7 @@ def not_installed(f: Facts, k: Knowledge) -> Result:
     title="The running kernel has an nvidia module",
     severity=ERROR,
     needs=("driver.not-installed", "kernel.headers-missing", "kernel.dkms-failed"),
-    reads=(*MACHINE, "driver.loaded", "driver.disk", "driver.package", "kernel.running"),
+    reads=(*MACHINE, "driver.loaded", "driver.disk", "kernel.running"),
     sources=("gpu-operator#1726", "tesla-driver-installation-guide"),
     fix=Fix("build or install the module for the running kernel", disturbs="gpu"),
 )

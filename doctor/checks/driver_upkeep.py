@@ -19,7 +19,7 @@ NODE_MODE_FOR_ALL = 0o006
     "driver.runfile-install",
     title="The driver came from packages",
     severity=WARN,
-    reads=("host.hardware", "host.os_release", "driver.runfile", "driver.package_name"),
+    reads=("host.hardware", "driver.runfile", "driver.package_name"),
     sources=("open-gpu-kernel-modules#47", "tesla-driver-installation-guide"),
     fix=Fix(
         "remove it with its own uninstaller, then install packages",
@@ -48,7 +48,7 @@ def runfile_install(f: Facts, k: Knowledge) -> Result:
     title="The driver stays initialised between programs",
     severity=WARN,
     needs=LADDER,
-    reads=("host.hardware", "host.container", "nvml.gpus", "driver.persistenced_socket"),
+    reads=("host.hardware", "nvml.gpus"),
     sources=("driver-persistence-overview", "driver-persistence-background"),
     fix=Fix(
         "start the persistence daemon now and at boot",
@@ -82,7 +82,6 @@ def persistence_off(f: Facts, k: Knowledge) -> Result:
         "driver.package",
         "driver.disk",
         "driver.disk_next",
-        "driver.library",
     ),
     sources=("ubuntu-packaging-nvidia-driver#3", "nvidia-ubuntu-driver-guide#4"),
     fix=Fix("bring package, module and libraries to one version", disturbs="reboot"),
@@ -217,7 +216,7 @@ def leftovers(f: Facts, k: Knowledge) -> Result:
     title="Module parameters leave the GPUs usable",
     severity=WARN,
     needs=("driver.not-loaded",),
-    reads=("host.hardware", "host.os_release", "driver.params", "kernel.modprobe_options"),
+    reads=("host.hardware", "driver.params"),
     sources=("open-module-registry-keys",),
     fix=Fix("take the option out of modprobe.d, rebuild the initramfs, reboot", disturbs="reboot"),
 )

@@ -25,7 +25,7 @@ FELL_OFF = 79
     "gpu.not-on-bus",
     title="An NVIDIA GPU is on the PCI bus",
     severity=ERROR,
-    reads=("host.hardware", "host.container", "pci.gpus", "nvml.gpus"),
+    reads=("host.hardware", "pci.gpus", "nvml.gpus"),
     sources=("tesla-driver-installation-guide",),
     fix=Fix(
         "seat the card and its power cables and look at the firmware's list of devices",

@@ -31,7 +31,7 @@ def _versioned(f: Facts) -> list[tuple[Toolkit, CudaVersion]]:
     "toolkit.several-versions",
     title="One CUDA toolkit is installed",
     severity=INFO,
-    reads=("cuda.toolkits", "cuda.default_toolkit", "cuda.nvcc"),
+    reads=("cuda.toolkits", "cuda.default_toolkit"),
     sources=("cuda-cuda-installation-guide-linux",),
     fix=Fix(
         "say which one builds use: CUDA_HOME, or the link /usr/local/cuda",
@@ -177,13 +177,7 @@ def known_bad(f: Facts, k: Knowledge) -> Result:
     "toolkit.missing-nvcc",
     title="nvcc is there for engines that compile kernels at start-up",
     severity=WARN,
-    reads=(
-        "python_env.environments",
-        "cuda.toolkits",
-        "cuda.nvcc",
-        "cuda.environment",
-        "host.os_release",
-    ),
+    reads=("python_env.environments", "cuda.toolkits", "cuda.nvcc"),
     sources=("measured-h200x2",),
     fix=Fix("install a CUDA toolkit, or FlashInfer's prebuilt kernels"),
 )
