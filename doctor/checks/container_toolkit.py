@@ -67,6 +67,7 @@ def nvidia_runtimes(names: Any) -> list[str]:
         "container.docker_version",
         "container.podman_version",
         "container.containerd_version",
+        "container.containerd_runtimes",
         "container.toolkit_version",
         "container.docker_from",
         "container.docker_runtimes",
@@ -86,14 +87,15 @@ def toolkit_missing(f: Facts, k: Knowledge) -> Result:
     engines = {
         "Docker": f.container.docker_version,
         "podman": f.container.podman_version,
-        "containerd": f.container.containerd_version,
     }
+    if nvidia_runtimes(known_or(f.container.containerd_runtimes, [])):
+        engines["containerd"] = f.container.containerd_version
     version = known_or(f.container.toolkit_version, "")
     if version:
         return passed(f"NVIDIA Container Toolkit {version} is installed")
     there = [f"{name} {known_or(fact, '')}" for name, fact in engines.items() if known_or(fact, "")]
     if not there:
-        return skipped("no container engine is installed")
+        return skipped("no Docker or podman here, and no containerd that names an NVIDIA runtime")
     if not has_gpu(f):
         return skipped("no NVIDIA device for containers to use")
     if known_or(f.container.docker_from, "") in ("desktop", "snap") and nvidia_runtimes(

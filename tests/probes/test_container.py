@@ -36,6 +36,7 @@ def test_every_field_is_said_and_decodes(tmp_path: Path, missing: str) -> None:
 
 def test_nothing_recorded_is_unknown_and_not_absent(tmp_path: Path) -> None:
     facts = probe(tmp_path, missing="unknown")
+    facts.pop("docker_host")  # the environment is always recorded
     wrong = [
         name for name, fact in facts.items() if fact.state not in ("unknown", "not-applicable")
     ]
@@ -88,7 +89,7 @@ def test_what_is_no_size_is_refused(value: object) -> None:
 def test_when_dockerd_started(tmp_path: Path) -> None:
     stat = "1001 (dock) erd) S 1 " + " ".join(["0"] * 17) + " 360000 0"
     assert container.started_at(stat, "cpu 1 2\nbtime 1796000000\n") == 1796000000 + 3600
-    with pytest.raises((ValueError, IndexError, StopIteration)):
+    with pytest.raises((ValueError, IndexError)):
         container.started_at("1 (x)", "btime 1")
 
 

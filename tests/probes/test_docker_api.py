@@ -213,6 +213,13 @@ def test_the_context_of_the_configuration_is_the_endpoint(tmp_path: Path) -> Non
     assert facts["docker_host"].value == "ssh://ops@build"
 
 
+def test_under_sudo_the_callers_endpoint_is_not_guessed(tmp_path: Path) -> None:
+    out = RecordingWriter()
+    out.process.update(sudo=True, env={"HOME": "/root"})
+    facts = container.probe(RecordedSource(str(out.write(tmp_path / "rec"))))
+    assert facts["docker_host"].state == "unknown"
+
+
 def test_images_are_inspected_only_when_they_look_like_nvidias(tmp_path: Path) -> None:
     answers = {
         "/images/json": [

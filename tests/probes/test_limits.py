@@ -12,12 +12,12 @@ from doctor.probes import limits
 from doctor.probes.recorded import RecordedSource
 from doctor.simulate.writer import RecordingWriter
 
-PROC = """Limit                     Soft Limit           Hard Limit           Units     
-Max cpu time              unlimited            unlimited            seconds   
-Max stack size            8388608              unlimited            bytes     
-Max processes             96364                96364                processes 
-Max open files            1024                 524288               files     
-Max locked memory         8388608              8388608              bytes     
+PROC = """Limit                     Soft Limit           Hard Limit           Units
+Max cpu time              unlimited            unlimited            seconds
+Max stack size            8388608              unlimited            bytes
+Max processes             96364                96364                processes
+Max open files            1024                 524288               files
+Max locked memory         8388608              8388608              bytes
 """
 SHOW = """DefaultLimitMEMLOCK=8388608
 DefaultLimitMEMLOCKSoft=8388608
