@@ -28,6 +28,7 @@ def held_packages(host: Host, found: dict[str, str]) -> list[str]:
         "kernel",
         "kmod-nvidia",
         "linux-generic",
+        "linux-modules-nvidia",
     )
     return sorted(name for name in found if name.startswith(parts) and "container" not in name)
 
