@@ -185,6 +185,14 @@ def _flashinfer(f: Facts, k: Knowledge) -> Result:
     ]
     if row is None or not using:
         return skipped("no environment has vllm with flashinfer-python")
+    pinning = [release.version for release in k.matrix.rows(Vllm) if release.flashinfer_cubin]
+    using = [
+        item
+        for item in using
+        if pinning and version(Pep440Version, item.packages["vllm"], ENVIRONMENTS) >= min(pinning)
+    ]
+    if not using:
+        return skipped("no vllm of the releases that sample with FlashInfer")
     built = [item for item in using if set(row.names) & set(item.packages)]
     bare = [item for item in using if item not in built]
     if not bare:
@@ -269,6 +277,8 @@ def _very_old(f: Facts, k: Knowledge) -> Result:
     newest = max(k.matrix.rows(Vllm), key=lambda row: row.version, default=None)
     if newest is None:
         return skipped("no row of vLLM")
+    if newest.as_of > k.as_of:
+        return skipped(f"the known releases are of {newest.as_of}, later than the judged day")
     series = {row.version.key.release[:2] for row in k.matrix.rows(Vllm)}
     old: list[str] = []
     good: list[str] = []
