@@ -86,11 +86,7 @@ def libcuda_stub(f: Facts, k: Knowledge) -> Result:
     found = look(f)
     if found.code != STUB:
         return passed(f"{answer(found) if found.code else works(found)}; no stub")
-    where = (
-        f.driver.resolved.value.get("libcuda.so.1")
-        if isinstance(f.driver.resolved, Known)
-        else None
-    )
+    where = (told(f.driver.resolved) or {}).get("libcuda.so.1")
     by = f", found by {where.why}" if where else ""
     return failed(
         f"{answer(found)}{by}: the toolkit's stub, which has no driver in it",
@@ -133,11 +129,7 @@ def libcuda_compat(f: Facts, k: Knowledge) -> Result:
         said = works(found) if found.code == 0 else answer(found)
         return passed(f"{said}; not refused for a compat copy")
     loaded = told(f.driver.loaded)
-    where = (
-        f.driver.resolved.value.get("libcuda.so.1")
-        if isinstance(f.driver.resolved, Known)
-        else None
-    )
+    where = (told(f.driver.resolved) or {}).get("libcuda.so.1")
     version = where.version if where else None
     folder = where.path.rpartition("/")[0] if where else (found.library or "").rpartition("/")[0]
     return failed(
@@ -171,11 +163,7 @@ def compat_unsupported(f: Facts, k: Knowledge) -> Result:
     if found.code != COMPAT_DEVICE:
         said = works(found) if found.code == 0 else answer(found)
         return passed(f"{said}; not refused for the GPU's class")
-    where = (
-        f.driver.resolved.value.get("libcuda.so.1")
-        if isinstance(f.driver.resolved, Known)
-        else None
-    )
+    where = (told(f.driver.resolved) or {}).get("libcuda.so.1")
     folder = where.path.rpartition("/")[0] if where else (found.library or "").rpartition("/")[0]
     return failed(
         f"{answer(found)}: forward compatibility is for data center GPUs",
@@ -207,13 +195,13 @@ def visible_devices(f: Facts, k: Knowledge) -> Result:
     if value is None:
         return passed(f"{answer(found)}, and CUDA_VISIBLE_DEVICES is not set")
     clean = f.cuda.clean
-    if isinstance(clean, Known) and clean.value.code != 0 and _names_one(value):
+    if isinstance(clean, Known) and clean.value.code == NO_DEVICE and _names_one(value):
         return passed(f"{answer(found)} without CUDA_VISIBLE_DEVICES too")
     if not isinstance(clean, Known) and _names_one(value):
         return _not_compared(f)
     here = (
         f"; without it {counted(clean.value.count or 0, 'device')}"
-        if isinstance(clean, Known)
+        if isinstance(clean, Known) and clean.value.code == 0
         else ""
     )
     return failed(
