@@ -117,6 +117,7 @@ def toolkit_missing(f: Facts, k: Knowledge) -> Result:
     needs=(
         "container.docker-snap",
         "container.daemon-not-restarted",
+        "container.toolkit-too-old",
     ),
     reads=(
         "container.docker_socket",

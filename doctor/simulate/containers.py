@@ -54,7 +54,8 @@ def socket_of(part: ContainersPart) -> str:
 
 def settings(part: ContainersPart) -> dict[str, Any]:
     """What daemon.json says: the given keys, with the NVIDIA runtime where the toolkit was configured."""
-    configured = ["nvidia"] if is_there(part.toolkit) and part.toolkit_in_docker else []
+    installed = is_there(part.toolkit) or bool(part.toolkit_packages)
+    configured = ["nvidia"] if installed and part.toolkit_in_docker else []
     runtimes = configured if part.runtimes is None else part.runtimes
     named = {
         name: {"args": [], "path": "nvidia-container-runtime" if name == "nvidia" else name}
