@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from doctor.errors import UsageError
-from doctor.probes.nvml import FABRIC_STATES, THROTTLE
+from doctor.probes.nvml import DRIVER_MODELS, FABRIC_STATES, THROTTLE
+from doctor.simulate.description import GpuPart
 from doctor.simulate.host import Board, Host
 from doctor.simulate.sizes import MIB, size
 
@@ -78,7 +79,7 @@ def answers(host: Host, board: Board) -> dict[str, Any]:
         "nvmlDeviceGetMaxPcieLinkWidth": best[1],
         "nvmlDeviceGetVirtualizationMode": 1 if host.d.platform == "vm" else 0,
         "nvmlDeviceGetMinorNumber": board.index,
-        "nvmlDeviceGetDriverModel": [0, 0] if wsl else unsupported,
+        "nvmlDeviceGetDriverModel": [_model(part)] * 2 if wsl else unsupported,
         "nvmlDeviceGetComputeRunningProcesses": _processes(board),
         "nvmlDeviceGetCurrentClocksEventReasons": mask or 0x1,
         "nvmlDeviceGetMigMode": [int(part.mig != "off")] * 2
@@ -96,6 +97,15 @@ def link(text: str | None, generation: int, width: int) -> tuple[int, int]:
     if not found:
         raise UsageError(f"gpus.pcie: {text} is not a link", "write it as gen5 x16")
     return int(found[1]), int(found[2])
+
+
+def _model(part: GpuPart) -> int:
+    names = {name: number for number, name in DRIVER_MODELS.items()}
+    if part.driver_model not in (None, *names):
+        raise UsageError(
+            f"gpus.driver_model: {part.driver_model} is none", f"one of {', '.join(names)}"
+        )
+    return names[part.driver_model or "WDDM"]
 
 
 def link_states(board: Board) -> list[int]:

@@ -272,7 +272,7 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     platform: Literal["bare-metal", "vm", "container", "wsl2", "jetson"] = "bare-metal"
     distro: str = "ubuntu-24.04"
-    machine: Literal["x86_64", "aarch64"] = "x86_64"
+    machine: Literal["x86_64", "aarch64", "ppc64le"] = "x86_64"
     name: str = "simulated"
     kernel: str | None = None
     next_kernel: str | None = None
@@ -355,6 +355,7 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     mem: str = "512G"
     cpus: int = 64
     glibc: str | None = None
+    """A version, or musl."""
     clock_synchronized: bool = True
     root: bool = True
     sudo: bool = False

@@ -6,7 +6,7 @@ from doctor.facts.versions import CudaVersion
 from doctor.simulate.host import Host
 from doctor.simulate.writer import RecordingWriter
 
-CACHE_TAG = {"x86_64": "libc6,x86-64", "aarch64": "libc6,AArch64"}
+CACHE_TAG = {"x86_64": "libc6,x86-64", "aarch64": "libc6,AArch64", "ppc64le": "libc6,64bit"}
 
 
 class Libraries:

@@ -85,6 +85,10 @@ def _distribution(host: Host, out: RecordingWriter) -> None:
     out.file("/etc/os-release", host.os_release)
     if host.family == "rhel" and host.distro_id != "amzn":
         out.file("/etc/redhat-release", f"{host.pretty_name}\n")
+    if host.d.glibc == "musl":
+        said = f"musl libc ({host.machine})\nVersion 1.2.5\nDynamic Program Loader\n"
+        out.command(["ldd", "--version"], rc=1, stderr=said)
+        return
     maker = {
         "ubuntu": f"(Ubuntu GLIBC {host.glibc}-0ubuntu8)",
         "debian": f"(Debian GLIBC {host.glibc}-9)",
