@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.checks.advice import remove
 from doctor.checks.base import ERROR, INFO, WARN, Fix, Result, check, failed, passed, seen, skipped
 from doctor.checks.knowledge import Knowledge
-from doctor.checks.subject import label
+from doctor.checks.subject import inside, label
 from doctor.facts.areas.nvml import Gpu
 from doctor.facts.model import known_or
 from doctor.facts.tree import Facts
@@ -76,6 +76,8 @@ def linux_driver(f: Facts, k: Knowledge) -> Result:
 )
 def dxg_missing(f: Facts, k: Knowledge) -> Result:
     """Without the paravirtual device nothing in WSL2 reaches the GPU."""
+    if inside(f):
+        return skipped("inside a container: what it was given is another check's")
     if f.wsl.dxg.value:
         return passed("/dev/dxg is there")
     return failed(
@@ -91,7 +93,7 @@ def dxg_missing(f: Facts, k: Knowledge) -> Result:
     title="Windows maps in the driver's libraries",
     severity=ERROR,
     needs=("wsl.dxg-missing",),
-    reads=(*MACHINE, "wsl.lib_dir"),
+    reads=(*MACHINE, "wsl.kernel", "wsl.lib_dir"),
     sources=("wsl-guide",),
     fix=Fix(
         "install the NVIDIA driver in Windows and restart WSL", command=UPDATE, disturbs="service"
@@ -99,6 +101,9 @@ def dxg_missing(f: Facts, k: Knowledge) -> Result:
 )
 def libraries_missing(f: Facts, k: Knowledge) -> Result:
     """libcuda and libnvidia-ml come from the Windows driver, in /usr/lib/wsl/lib."""
+    f.wsl.kernel.value  # noqa: B018 - does not apply outside WSL2
+    if inside(f):
+        return skipped("inside a container: what it was given is another check's")
     names = known_or(f.wsl.lib_dir, [])
     missing = [name for name in LIBRARIES if name not in names]
     if not missing:
