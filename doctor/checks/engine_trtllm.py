@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from doctor.checks.base import ERROR, Fix, Result, check, failed, passed, skipped
-from doctor.checks.environments import each, gpus, having, version
+from doctor.checks.environments import each, gpus, having, pip, version
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.presence import DRIVER_LADDER
-from doctor.checks.python_cuda import built_for
+from doctor.checks.python_cuda import built_for, torch_for
 from doctor.facts.areas.nvml import Gpu
 from doctor.facts.model import Known, known_or
 from doctor.facts.tree import Facts
@@ -85,6 +85,58 @@ def driver_runs(f: Facts, k: Knowledge, name: str) -> Result:
 def _trtllm_driver(f: Facts, k: Knowledge) -> Result:
     """A CUDA major needs the driver branch that came with it or a newer one."""
     return driver_runs(f, k, "tensorrt-llm")
+
+
+@check(
+    "engine.trtllm-cuda",
+    title="TensorRT-LLM, its torch and its TensorRT fit each other",
+    severity=ERROR,
+    reads=(ENVIRONMENTS,),
+    needs=("python.cpu-only-torch",),
+    sources=("engine-trtllm-notes",),
+    fix=Fix(
+        say="install the torch build and the TensorRT that the release names, before tensorrt-llm itself",
+        command="python3 -m pip check",
+        kind="needs-argument",
+    ),
+)
+def _trtllm_cuda(f: Facts, k: Knowledge) -> Result:
+    """One CUDA major for both, and the TensorRT series that the release is built with: the torch on PyPI may be another build."""
+    found = having(f, "tensorrt-llm")
+    good: list[str] = []
+    problems: list[str] = []
+    rows: list[Row] = []
+    command: str | None = None
+    for item, text in found:
+        row = query.tensorrt_llm(k.matrix, text) if Pep440Version.maybe(text) else None
+        if row is None or row.cuda is None:
+            continue
+        rows.append(row)
+        if item.torch_cuda and item.torch_cuda.partition(".")[0] != str(row.cuda.major):
+            problems.append(
+                f"tensorrt-llm {text} is built for CUDA {row.cuda}, torch {item.packages['torch']} for {item.torch_cuda} ({item.path})"
+            )
+            command = command or torch_for(k, item, str(row.cuda.major))
+        rt = Pep440Version.maybe(item.packages.get("tensorrt", ""))
+        if row.tensorrt and rt and rt.key.release[:2] != row.tensorrt.key.release[:2]:
+            problems.append(
+                f"tensorrt-llm {text} is built with TensorRT {row.tensorrt}, {item.path} has {rt}"
+            )
+            command = command or pip(item, f"tensorrt=={row.tensorrt}.*")
+        if not problems and (item.torch_cuda or rt):
+            good.append(
+                f"tensorrt-llm {text} wants CUDA {row.cuda} and TensorRT {row.tensorrt or 'of any release'}, "
+                f"{item.path} has torch for CUDA {item.torch_cuda or 'unknown'} and TensorRT {rt or 'none'}"
+            )
+    if problems:
+        return failed(
+            each(problems), want="what the release is built with", command=command, rows=rows
+        )
+    if good:
+        return passed(each(good), rows=rows)
+    return skipped(
+        "no TensorRT-LLM release that a row knows" if found else "no environment has tensorrt-llm"
+    )
 
 
 @check(

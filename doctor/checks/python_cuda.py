@@ -115,7 +115,7 @@ def _is_older(found: str, own: str) -> bool:
 
 @check(
     "python.cuda-major-mismatch",
-    title="An engine and its torch are built for one CUDA major",
+    title="vLLM and its torch are built for one CUDA major",
     severity=ERROR,
     reads=(ENVIRONMENTS,),
     needs=("python.cpu-only-torch",),
@@ -128,7 +128,7 @@ def _is_older(found: str, own: str) -> bool:
 )
 def _cuda_major(f: Facts, k: Knowledge) -> Result:
     """A CUDA 13 wheel of vLLM beside a CUDA 12 torch misses libcudart.so.13, and the other way round."""
-    skip = nothing(f, "vllm", "tensorrt-llm")
+    skip = nothing(f, "vllm")
     if skip:
         return skip
     good: list[str] = []
@@ -137,7 +137,7 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
     unclear: str | None = None
     command: str | None = None
     for item in environments(f):
-        for name in ("vllm", "tensorrt-llm"):
+        for name in ("vllm",):
             if name not in item.packages or "torch" not in item.packages:
                 continue
             if not item.torch_cuda:
@@ -153,7 +153,7 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
                 good.append(f"{text} ({item.path})")
                 continue
             problems.append(f"{text} ({item.path})")
-            command = command or _pair(k, item, built.partition(".")[0])
+            command = command or torch_for(k, item, built.partition(".")[0])
     if problems:
         return failed(
             each(problems),
@@ -169,7 +169,7 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
     return skipped("no engine beside a CUDA build of torch whose CUDA release a row names")
 
 
-def _pair(k: Knowledge, item: Environment, major: str) -> str | None:
+def torch_for(k: Knowledge, item: Environment, major: str) -> str | None:
     """The same torch for the engine's CUDA major."""
     text = item.packages["torch"].partition("+")[0]
     if Pep440Version.maybe(text) is None:

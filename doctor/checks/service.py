@@ -28,9 +28,10 @@ READY_AFTER = frozenset(
 
 def in_use(facts: Facts) -> list[Unit]:
     """Engine units that run, failed, or start at boot."""
+    found = facts.fabric.engines
     return [
         unit
-        for unit in known_or(facts.fabric.engines, [])
+        for unit in ([] if isinstance(found, Absent) else found.value)
         if unit.active in ("active", "activating", "failed") or unit.enabled == "enabled"
     ]
 

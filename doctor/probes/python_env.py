@@ -268,10 +268,14 @@ def bundled(src: Source, site: Site) -> Dict[str, str]:
 
 
 def nccl_version(src: Source, library: str, packages: Dict[str, str]) -> Optional[str]:
-    """Version of a bundled libnccl: of the wheel that brings it, else of the nccl.h beside it."""
+    """Version of a bundled libnccl: of the wheel that brings it, its real file's name, else the nccl.h beside it."""
     for name, version in sorted(packages.items()):
         if re.fullmatch(r"nvidia-nccl-cu\d+", name):
             return version
+    real = src.realpath(library)
+    named = re.search(r"\.so\.(\d+\.\d+\.\d+)$", real.value) if real.ok else None
+    if named:
+        return named.group(1)
     header = src.read(posixpath.dirname(posixpath.dirname(library)) + "/include/nccl.h").map(
         wheel.parse_nccl_header
     )

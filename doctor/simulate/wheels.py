@@ -108,7 +108,9 @@ def _tensorrt_llm(
         if pin is None:
             continue
         lines.append(f"{name}~={pin}" if str(pin).count(".") else f"{name}>={pin}")
-        packages.setdefault(name, str(pin)) if fill else None
+        if fill:
+            index = row.torch_index if name == "torch" else None
+            packages.setdefault(name, f"{pin}+{index}" if index else str(pin))
     requires["tensorrt-llm"] = lines
     if row.requires_python:
         python["tensorrt-llm"] = str(row.requires_python)
