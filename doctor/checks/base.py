@@ -149,7 +149,7 @@ def check(
     fix: Fix,
     needs: Sequence[str] = (),
 ) -> Callable[[Callable[[Facts, Knowledge], Result]], Callable[[Facts, Knowledge], Result]]:
-    """Register a judging function. `needs` are ids of error checks whose failure would explain this one's."""
+    """Register a judging function. `needs` are ids of checks, at least as severe, whose failure would explain this one's."""
 
     def register(
         judge: Callable[[Facts, Knowledge], Result],

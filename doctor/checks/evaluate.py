@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -15,6 +16,8 @@ AREA_ORDER = (
     "gpu wsl pci kernel driver fabric cuda packages container nccl limits shm disk toolkit python service engine host"
 ).split()
 """Where two root causes are equally severe, the one lower in the stack is said first."""
+CAN_WAIT = ("*-cve", "*-eol")
+"""Security floors and ends of life: said after what breaks or is about to."""
 
 
 def evaluate(checks: Mapping[str, Check], facts: Facts, knowledge: Knowledge) -> list[Finding]:
@@ -34,8 +37,12 @@ def _blocked(id: str, checks: Mapping[str, Check], findings: Mapping[str, Findin
 def _root(
     id: str, checks: Mapping[str, Check], findings: Mapping[str, Finding], seen: frozenset[str]
 ) -> str | None:
-    """The failing check at the bottom of what `id` needs; else, for what was not seen, the unseen one."""
+    """The failing check at the bottom of what `id` needs; else, for what was not seen, the unseen one.
+
+    A warning is also explained by a warning that it needs.
+    """
     unseen: str | None = None
+    warned: str | None = None
     for need in checks[id].needs:
         if need not in findings or need in seen:
             continue
@@ -45,8 +52,12 @@ def _root(
             return deeper
         if outcome is Outcome.FAIL:
             return need
+        if outcome is Outcome.WARN:
+            warned = warned or deeper or need
         if outcome is Outcome.UNKNOWN and findings[need].severity is Severity.ERROR:
             unseen = unseen or deeper or need
+    if findings[id].outcome is Outcome.WARN and warned is not None:
+        return warned
     return unseen if findings[id].outcome is Outcome.UNKNOWN else None
 
 
@@ -56,7 +67,9 @@ def root_causes(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(roots, key=_rank)
 
 
-def _rank(finding: Finding) -> tuple[int, int, str]:
+def _rank(finding: Finding) -> tuple[int, bool, int, str]:
     area = finding.id.partition(".")[0]
     severity = (Severity.ERROR, Severity.WARN, Severity.INFO).index(finding.severity)
-    return severity, AREA_ORDER.index(area) if area in AREA_ORDER else len(AREA_ORDER), finding.id
+    can_wait = any(fnmatchcase(finding.id, pattern) for pattern in CAN_WAIT)
+    depth = AREA_ORDER.index(area) if area in AREA_ORDER else len(AREA_ORDER)
+    return severity, can_wait, depth, finding.id

@@ -98,7 +98,7 @@ def remap_failed(f: Facts, k: Knowledge) -> Result:
     "gpu.ecc-uncorrected",
     title="No uncorrected memory error since the driver was loaded",
     severity=WARN,
-    needs=LADDER,
+    needs=(*LADDER, "gpu.row-remap-pending"),
     reads=("nvml.gpus",),
     sources=(MEMORY_GUIDE, "nvml-constants"),
     fix=Fix(
