@@ -20,7 +20,12 @@ RELOAD = "sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo m
     "driver.not-installed",
     title="An NVIDIA driver is installed",
     severity=ERROR,
-    needs=("gpu.not-on-bus", "container.device-missing"),
+    needs=(
+        "gpu.not-on-bus",
+        "container.device-missing",
+        "packages.dkms-too-old",
+        "packages.modular-filtering",
+    ),
     reads=(
         *MACHINE,
         "pci.gpus",
@@ -73,7 +78,12 @@ def not_installed(f: Facts, k: Knowledge) -> Result:
     "driver.no-module-for-kernel",
     title="The running kernel has an nvidia module",
     severity=ERROR,
-    needs=("driver.not-installed", "kernel.headers-missing", "kernel.dkms-failed"),
+    needs=(
+        "driver.not-installed",
+        "packages.mixed-repositories",
+        "kernel.headers-missing",
+        "kernel.dkms-failed",
+    ),
     reads=(*MACHINE, "driver.loaded", "driver.disk", "kernel.running"),
     sources=("gpu-operator#1726", "tesla-driver-installation-guide"),
     fix=Fix("build or install the module for the running kernel", disturbs="gpu"),
