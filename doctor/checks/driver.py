@@ -24,6 +24,7 @@ RELOAD = "sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo m
         "gpu.not-on-bus",
         "container.device-missing",
         "packages.dkms-too-old",
+        "packages.mixed-repositories",
         "packages.modular-filtering",
     ),
     reads=(

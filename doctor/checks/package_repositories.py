@@ -269,7 +269,7 @@ def _no_driver_yet(f: Facts) -> bool:
     "packages.dkms-too-old",
     title="dkms is new enough for NVIDIA's open modules",
     severity=ERROR,
-    needs=("gpu.not-on-bus",),
+    needs=("gpu.not-on-bus", "packages.modular-filtering"),
     reads=(*MACHINE, "packages.repositories", "packages.installed", "pci.gpus", "driver.package"),
     sources=("ansible-slurm-appliance#703",),
     fix=Fix("take dkms from a current EPEL", remedy="nvidia_driver"),
