@@ -39,7 +39,7 @@ def image_store(f: Facts, purpose: str, name: str, prune: str) -> Result:
         (item.size or 0 for item in known_or(f.container.images, [])),
         default=0,
     )
-    fits = f"{shown(disk.free)} free of {shown(disk.size)} on {disk.mount}"
+    fits = f"{shown(disk.free)} free of {shown(disk.size)} for {disk.path} on {disk.mount}"
     if tight(disk, IMAGE_SHARE, max(ROOM_FOR_IMAGES, 2 * largest)):
         return failed(
             f"{name} has {fits}: a GPU image of 10 to 20 GB does not fit twice",
