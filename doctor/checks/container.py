@@ -11,9 +11,10 @@ from doctor.checks import (  # noqa: F401 - they register container.* too
     container_running,
     container_running_limits,
 )
+from doctor.checks.advice import by_family
 from doctor.checks.base import ERROR, INFO, WARN, Fix, Result, check, failed, passed, skipped
 from doctor.checks.base import unseen as not_seen
-from doctor.checks.container_toolkit import NO_DOCKER, nvidia_runtimes
+from doctor.checks.container_toolkit import CONFIGURE, NO_DOCKER, nvidia_runtimes
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.presence import HAS_GPU, docker_answers, has_gpu, in_container
 from doctor.facts.model import Absent, NotApplicable, known_or
@@ -60,6 +61,7 @@ def daemon_unreachable(f: Facts, k: Knowledge) -> Result:
         "container.docker_from",
         "container.docker_socket",
         "container.docker_runtimes",
+        "host.os_release",
         *HAS_GPU,
     ),
     sources=("nvidia-docker#1637", "nvidia-docker#1642"),
@@ -91,6 +93,14 @@ def docker_snap(f: Facts, k: Knowledge) -> Result:
         "Docker is the snap package: it reads /var/snap/docker/current/config/daemon.json, is confined "
         "and knows no NVIDIA runtime",
         want="docker-ce or docker.io from packages",
+        command="sudo snap remove docker && "
+        + by_family(
+            f,
+            debian="sudo apt-get install -y docker.io",
+            rhel="sudo dnf install -y docker-ce",
+            suse="sudo zypper install -y docker",
+        )
+        + f" && {CONFIGURE}",
     )
 
 
@@ -234,7 +244,7 @@ def storage_driver(f: Facts, k: Knowledge) -> Result:
     "container.cgroup-v1",
     title="The host has cgroup v2",
     severity=INFO,
-    reads=("host.container", "container.cgroup_version"),
+    reads=("host.container", "host.os_release", "container.cgroup_version"),
     sources=("docker-deprecated-support-for-cgroup-v1",),
     fix=Fix(
         "boot with systemd.unified_cgroup_hierarchy=1",
@@ -249,4 +259,12 @@ def cgroup_v1(f: Facts, k: Knowledge) -> Result:
     version = f.container.cgroup_version.value
     if version == "v2":
         return passed("cgroup v2")
-    return failed(f"cgroup {version}: engines deprecate v1", want="cgroup v2")
+    setting = "systemd.unified_cgroup_hierarchy=1"
+    grub = (
+        f"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{setting} /' /etc/default/grub && sudo update-grub"
+    )
+    return failed(
+        f"cgroup {version}: engines deprecate v1",
+        want="cgroup v2",
+        command=by_family(f, debian=grub, rhel=f"sudo grubby --update-kernel=ALL --args={setting}"),
+    )

@@ -1,9 +1,18 @@
-"""Whether containers have their devices and keep them: device cgroups, SELinux, and the view from inside."""
+"""Whether containers have their devices and keep them: driver, device cgroups, SELinux, and the view from inside."""
 
 from __future__ import annotations
 
 from doctor.checks.base import ERROR, WARN, Fix, Result, check, failed, passed, skipped
-from doctor.checks.container_toolkit import MODE, NO_DOCKER, NO_TOOLKIT, mode_in_use, statement
+from doctor.checks.container_toolkit import (
+    CONFIG,
+    MODE,
+    NO_DOCKER,
+    NO_TOOLKIT,
+    RESTART,
+    mode_in_use,
+    setting,
+    statement,
+)
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.presence import (
     DRIVER_LADDER,
@@ -201,4 +210,53 @@ def host_driver_missing(f: Facts, k: Knowledge) -> Result:
         "the toolkit is installed and no NVIDIA driver is loaded: every GPU container fails with "
         '"nvml error: driver not loaded"',
         want="a loaded driver",
+    )
+
+
+@check(
+    "container.no-cgroups",
+    title="no-cgroups fits the daemon: true for rootless Docker, false for rootful",
+    severity=ERROR,
+    reads=("container.docker_socket", "container.docker_rootless", *MODE),
+    sources=("nvidia-container-toolkit#381", "nvidia-container-toolkit#1246"),
+    fix=Fix(
+        "set no-cgroups to what the daemon needs and restart it",
+        command="sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place && "
+        + RESTART,
+        disturbs="service",
+        remedy="container_toolkit",
+    ),
+)
+def no_cgroups(f: Facts, k: Knowledge) -> Result:
+    """Rootful with true: no device rules, so NVML says Unknown Error. Rootless with false: the mount is refused."""
+    if isinstance(f.container.toolkit_version, Absent):
+        return skipped(NO_TOOLKIT)
+    if not docker_answers(f):
+        return skipped(NO_DOCKER)
+    said = setting(f, "nvidia-container-cli.no-cgroups") is True
+    rootless = f.container.docker_rootless.value
+    if mode_in_use(f, k) == "cdi" and setting(f, "nvidia-container-runtime.mode") == "cdi":
+        return passed(f"the runtime is in CDI mode, where no-cgroups = {str(said).lower()} is moot")
+    kind = "rootless" if rootless else "rootful"
+    if said == rootless:
+        return passed(f"no-cgroups is {str(said).lower()} and Docker is {kind}")
+    right = str(rootless).lower()
+    row = statement(
+        k,
+        "container.no-cgroups-false-rootless-breaks"
+        if rootless
+        else "container.no-cgroups-rootful-breaks",
+    )
+    happens = (
+        "the device rules are refused and the container does not start"
+        if rootless
+        else "containers see the device files and may not open them"
+    )
+    restart = "systemctl --user restart docker" if rootless else RESTART
+    set_to = f"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups={right} --in-place"
+    return failed(
+        f"no-cgroups is {str(said).lower()} in {CONFIG} and Docker is {kind}: {happens}",
+        want=f"no-cgroups = {right}",
+        command=f"{set_to} && {restart}",
+        rows=[row, statement(k, "container.no-cgroups-rootless")],
     )

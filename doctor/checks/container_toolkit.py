@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from doctor.checks.advice import by_family, install
 from doctor.checks.base import ERROR, WARN, Fix, Result, check, failed, passed, seen, skipped
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.presence import HAS_GPU, docker_answers, has_gpu
@@ -53,6 +54,20 @@ def setting(f: Facts, name: str) -> Any:
     return known_or(f.container.toolkit_config, {}).get(name)
 
 
+def upgrade(f: Facts) -> str:
+    """Brings the toolkit's four packages to the repository's newest, together."""
+    names = (
+        "nvidia-container-toolkit nvidia-container-toolkit-base libnvidia-container-tools "
+        "libnvidia-container1"
+    )
+    return by_family(
+        f,
+        debian=f"sudo apt-get update && sudo apt-get install -y --only-upgrade {names}",
+        rhel=f"sudo dnf upgrade -y --refresh {names}",
+        suse=f"sudo zypper --non-interactive update {names}",
+    )
+
+
 def nvidia_runtimes(names: Any) -> list[str]:
     """Runtimes that are NVIDIA's, by name."""
     return sorted(name for name in names if str(name).startswith("nvidia"))
@@ -64,6 +79,7 @@ def nvidia_runtimes(names: Any) -> list[str]:
     severity=WARN,
     reads=(
         *HAS_GPU,
+        "host.os_release",
         "container.docker_version",
         "container.podman_version",
         "container.containerd_version",
@@ -106,6 +122,8 @@ def toolkit_missing(f: Facts, k: Knowledge) -> Result:
         f"{', '.join(there)} on a host with an NVIDIA device and no NVIDIA Container Toolkit: "
         "containers cannot get a GPU",
         want="nvidia-container-toolkit installed",
+        command=install(f, "nvidia-container-toolkit")
+        + (f" && {CONFIGURE}" if known_or(f.container.docker_version, "") else ""),
         rows=[statement(k, "container.repository")],
     )
 
@@ -228,6 +246,7 @@ def daemon_not_restarted(f: Facts, k: Knowledge) -> Result:
         "container.toolkit_packages",
         "container.cgroup_version",
         "host.hardware",
+        "host.os_release",
         "wsl.lib_dir",
     ),
     sources=("nvidia-container-toolkit#7", "nvidia-container-toolkit#520"),
@@ -255,6 +274,7 @@ def toolkit_too_old(f: Facts, k: Knowledge) -> Result:
             return failed(
                 f"libnvidia-container {version} is older than {row.minimum}, which {what} needs",
                 want=f"{row.minimum} or newer",
+                command=upgrade(f),
                 rows=[row],
             )
     reasons = ", ".join(f"{what} needs {row.minimum}" for row, what in asked)
@@ -268,7 +288,7 @@ def toolkit_too_old(f: Facts, k: Knowledge) -> Result:
     "container.toolkit-cve",
     title="The container toolkit has no known vulnerability in the mode in use",
     severity=WARN,
-    reads=MODE,
+    reads=(*MODE, "host.os_release"),
     sources=("nvidia-bulletin-5850", "cloud-native-docs-release-notes"),
     fix=Fix(
         "upgrade nvidia-container-toolkit and its libraries together",
@@ -295,6 +315,7 @@ def toolkit_cve(f: Facts, k: Knowledge) -> Result:
     return failed(
         f"toolkit {version} in {mode} mode has {names}: {hit[0].what}",
         want=f"nvidia-container-toolkit {fixed} or newer",
+        command=upgrade(f),
         evidence=[seen(f"cve.{row.cve}", f"CVSS {row.cvss}", "matrix") for row in hit],
         rows=hit,
     )
@@ -317,7 +338,7 @@ def _switched_off(row: ContainerCve, f: Facts) -> bool:
     "container.toolkit-version-skew",
     title="The toolkit's packages are of one version",
     severity=WARN,
-    reads=("container.toolkit_packages",),
+    reads=("container.toolkit_packages", "host.os_release"),
     sources=("cloud-native-docs-release-notes",),
     fix=Fix(
         "install all of the toolkit's packages in one version",
@@ -337,53 +358,6 @@ def version_skew(f: Facts, k: Knowledge) -> Result:
         return passed(f"{len(named)} packages of the toolkit are {next(iter(named.values()))}")
     shown = ", ".join(f"{name} {version}" for name, version in sorted(named.items()))
     newest = max(named.values(), key=lambda text: version_of(text).key)
-    return failed(f"the toolkit is mixed: {shown}", want=f"all at {newest}", rows=[row])
-
-
-@check(
-    "container.no-cgroups",
-    title="no-cgroups fits the daemon: true for rootless Docker, false for rootful",
-    severity=ERROR,
-    reads=("container.docker_socket", "container.docker_rootless", *MODE),
-    sources=("nvidia-container-toolkit#381", "nvidia-container-toolkit#1246"),
-    fix=Fix(
-        "set no-cgroups to what the daemon needs and restart it",
-        command="sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups=false --in-place && "
-        + RESTART,
-        disturbs="service",
-        remedy="container_toolkit",
-    ),
-)
-def no_cgroups(f: Facts, k: Knowledge) -> Result:
-    """Rootful with true: no device rules, so NVML says Unknown Error. Rootless with false: the mount is refused."""
-    if isinstance(f.container.toolkit_version, Absent):
-        return skipped(NO_TOOLKIT)
-    if not docker_answers(f):
-        return skipped(NO_DOCKER)
-    said = setting(f, "nvidia-container-cli.no-cgroups") is True
-    rootless = f.container.docker_rootless.value
-    if mode_in_use(f, k) == "cdi" and setting(f, "nvidia-container-runtime.mode") == "cdi":
-        return passed(f"the runtime is in CDI mode, where no-cgroups = {str(said).lower()} is moot")
-    kind = "rootless" if rootless else "rootful"
-    if said == rootless:
-        return passed(f"no-cgroups is {str(said).lower()} and Docker is {kind}")
-    right = str(rootless).lower()
-    row = statement(
-        k,
-        "container.no-cgroups-false-rootless-breaks"
-        if rootless
-        else "container.no-cgroups-rootful-breaks",
-    )
-    happens = (
-        "the device rules are refused and the container does not start"
-        if rootless
-        else "containers see the device files and may not open them"
-    )
-    restart = "systemctl --user restart docker" if rootless else RESTART
-    set_to = f"sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups={right} --in-place"
     return failed(
-        f"no-cgroups is {str(said).lower()} in {CONFIG} and Docker is {kind}: {happens}",
-        want=f"no-cgroups = {right}",
-        command=f"{set_to} && {restart}",
-        rows=[row, statement(k, "container.no-cgroups-rootless")],
+        f"the toolkit is mixed: {shown}", want=f"all at {newest}", command=upgrade(f), rows=[row]
     )
