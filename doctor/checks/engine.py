@@ -1,4 +1,7 @@
-"""Inference engines against this host: GPU generation, driver, compilers. Which wheels fit each other is in python_*."""
+"""Inference engines against this host: GPU generation, driver, compilers.
+
+Which wheels fit each other is in python_*.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ OLD_SERIES = 10
     needs=("cuda.arch-not-in-build",),
     sources=("engine-vllm-gpu-floor",),
     fix=Fix(
-        say="install a vLLM whose CUDA is at least the first that knows the GPU, with the torch that it pins",
+        say="install a vLLM whose CUDA is at least the first that knows the GPU, with the "
+        "torch that it pins",
         command="python3 -m pip install --upgrade vllm",
         kind="needs-argument",
     ),
@@ -64,11 +68,13 @@ def _too_old(f: Facts, k: Knowledge) -> Result:
             rows += [family] + ([row] if row else [])
             if CudaVersion(built).release >= family.first_cuda.release:
                 good.append(
-                    f"vllm {text} is built with CUDA {built}, {name} is known from {family.first_cuda}"
+                    f"vllm {text} is built with CUDA {built}, {name} is known from "
+                    f"{family.first_cuda}"
                 )
                 continue
             problems.append(
-                f"vllm {text} ({item.path}) is built with CUDA {built}, and {name} is known from CUDA {family.first_cuda}"
+                f"vllm {text} ({item.path}) is built with CUDA {built}, and {name} is known "
+                f"from CUDA {family.first_cuda}"
             )
             command = command or pip(item, "--upgrade", "vllm")
     if problems:
@@ -119,7 +125,8 @@ def _gpu_floor(f: Facts, k: Knowledge) -> Result:
                 )
                 continue
             problems.append(
-                f"{name} has compute capability {capability}, and vllm {text} ({item.path}) needs {floor}"
+                f"{name} has compute capability {capability}, and vllm {text} ({item.path}) "
+                f"needs {floor}"
             )
             last = _newest_for(k, capability)
             command = command or (pip(item, f"vllm=={last.version}") if last else None)
@@ -207,12 +214,14 @@ def _flashinfer(f: Facts, k: Knowledge) -> Result:
     gone = [name for name, there in (("nvcc", nvcc), ("ninja", ninja)) if not there]
     if not gone:
         return passed(
-            f"no built kernels in {item.path}, but nvcc ({nvcc}) and ninja ({ninja}) can build them",
+            f"no built kernels in {item.path}, but nvcc ({nvcc}) and ninja ({ninja}) can build "
+            "them",
             rows=(row,),
         )
     main = item.packages["flashinfer-python"].partition("+")[0]
     return failed(
-        f"{item.path} has flashinfer-python {main} without its built kernels, and there is no {' and no '.join(gone)}",
+        f"{item.path} has flashinfer-python {main} without its built kernels, and there is no "
+        f"{' and no '.join(gone)}",
         want="flashinfer-cubin, or nvcc and ninja",
         command=pip(item, f"flashinfer-cubin=={main}"),
         rows=(row,),
@@ -242,7 +251,8 @@ def _compiler(f: Facts, k: Knowledge) -> Result:
         return skipped("no environment has an engine with triton")
     if isinstance(f.kernel.gcc, Absent):
         return failed(
-            f"no gcc, and triton {using[0].packages['triton']} in {using[0].path} compiles its launcher when it first runs",
+            f"no gcc, and triton {using[0].packages['triton']} in {using[0].path} compiles its "
+            "launcher when it first runs",
             want="a C compiler",
             command=by_family(
                 f,

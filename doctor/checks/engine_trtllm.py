@@ -30,7 +30,9 @@ def boards(f: Facts) -> list[tuple[str, ComputeCapability, Gpu]]:
 
 
 def driver_runs(f: Facts, k: Knowledge, name: str) -> Result:
-    """Whether the driver runs what an engine's wheel is built with; a compat library counts as it answers."""
+    """Whether the driver runs what an engine's wheel is built with; a compat library counts as
+    it answers.
+    """
     found = having(f, name)
     if not found:
         return skipped(f"no environment has {name}")
@@ -95,13 +97,16 @@ def _trtllm_driver(f: Facts, k: Knowledge) -> Result:
     needs=("python.cpu-only-torch",),
     sources=("engine-trtllm-notes",),
     fix=Fix(
-        say="install the torch build and the TensorRT that the release names, before tensorrt-llm itself",
+        say="install the torch build and the TensorRT that the release names, before "
+        "tensorrt-llm itself",
         command="python3 -m pip check",
         kind="needs-argument",
     ),
 )
 def _trtllm_cuda(f: Facts, k: Knowledge) -> Result:
-    """One CUDA major for both, and the TensorRT series that the release is built with: the torch on PyPI may be another build."""
+    """One CUDA major for both, and the TensorRT series that the release is built with: the torch
+    on PyPI may be another build.
+    """
     found = having(f, "tensorrt-llm")
     good: list[str] = []
     problems: list[str] = []
@@ -114,7 +119,8 @@ def _trtllm_cuda(f: Facts, k: Knowledge) -> Result:
         rows.append(row)
         if item.torch_cuda and item.torch_cuda.partition(".")[0] != str(row.cuda.major):
             problems.append(
-                f"tensorrt-llm {text} is built for CUDA {row.cuda}, torch {item.packages['torch']} for {item.torch_cuda} ({item.path})"
+                f"tensorrt-llm {text} is built for CUDA {row.cuda}, torch "
+                f"{item.packages['torch']} for {item.torch_cuda} ({item.path})"
             )
             command = command or torch_for(k, item, str(row.cuda.major))
         rt = Pep440Version.maybe(item.packages.get("tensorrt", ""))
@@ -125,8 +131,10 @@ def _trtllm_cuda(f: Facts, k: Knowledge) -> Result:
             command = command or pip(item, f"tensorrt=={row.tensorrt}.*")
         if not problems and (item.torch_cuda or rt):
             good.append(
-                f"tensorrt-llm {text} wants CUDA {row.cuda} and TensorRT {row.tensorrt or 'of any release'}, "
-                f"{item.path} has torch for CUDA {item.torch_cuda or 'unknown'} and TensorRT {rt or 'none'}"
+                f"tensorrt-llm {text} wants CUDA {row.cuda} and TensorRT "
+                f"{row.tensorrt or 'of any release'}, "
+                f"{item.path} has torch for CUDA {item.torch_cuda or 'unknown'} and TensorRT "
+                f"{rt or 'none'}"
             )
     if problems:
         return failed(
@@ -205,7 +213,8 @@ def _trtllm_gpu(f: Facts, k: Knowledge) -> Result:
         return failed(
             each(
                 [
-                    f"{name} has compute capability {capability}, and tensorrt-llm {found[0][1]} supports {oldest} and newer"
+                    f"{name} has compute capability {capability}, and tensorrt-llm "
+                    f"{found[0][1]} supports {oldest} and newer"
                     for name, capability in old
                 ]
             ),

@@ -1,4 +1,6 @@
-"""What checks of Python environments and engines share: which environments there are, versions that may be malformed, commands."""
+"""What checks of Python environments and engines share: which environments there are, versions
+that may be malformed, commands.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def each(problems: list[str]) -> str:
 
 
 def unmet(environment: Environment, package: str) -> Iterator[tuple[str, str, str]]:
-    """(name, installed, wanted) of each requirement of a package that an installed package does not meet."""
+    """(name, installed, wanted) of each requirement of a package that an installed package does
+    not meet.
+    """
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

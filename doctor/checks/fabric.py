@@ -97,7 +97,8 @@ def _why_not_ready(f: Facts, k: Knowledge, found: dict[str, str], refused: bool)
             gone = []
     if gone and row is not None:
         return failed(
-            f"fabric {state}: {says}; {', '.join(gone)} not there, which this generation of NVSwitch needs",
+            f"fabric {state}: {says}; {', '.join(gone)} not there, which this generation of "
+            "NVSwitch needs",
             want="fabric completed on every GPU, with " + ", ".join(row.names) + " loaded",
             say=where(f)
             + f"install what brings {', '.join(row.names)}, load them now and at boot, "
@@ -188,12 +189,14 @@ def _manager_version(f: Facts, k: Knowledge) -> Result:
         return passed(f"fabric manager {manager} is the driver's version")
     if not on_fabric(f):
         return skipped(
-            f"fabric manager {manager} is not the driver's {driver}, but there is no NVSwitch fabric"
+            f"fabric manager {manager} is not the driver's {driver}, but there is no NVSwitch "
+            "fabric"
         )
     return failed(
         f"fabric manager {manager} is not the driver's version {driver}: it refuses to start",
         want=f"fabric manager {driver}",
-        say=f"install fabric manager {driver} from the driver's own repository and hold both together",
+        say=f"install fabric manager {driver} from the driver's own repository and hold both "
+        "together",
         command=manager_package(f, driver) + f" && sudo systemctl restart {UNIT[:-8]}",
     )
 
@@ -257,7 +260,8 @@ def _manager_not_needed(f: Facts, k: Knowledge) -> Result:
         return passed(f"{UNIT} has an NVSwitch fabric to manage")
     if unit.active in ("active", "failed", "activating") or unit.enabled == "enabled":
         return failed(
-            f"{UNIT} is {unit.active} and {unit.enabled or 'not enabled'}, and there is no NVSwitch",
+            f"{UNIT} is {unit.active} and {unit.enabled or 'not enabled'}, and there is no "
+            "NVSwitch",
             want="the unit disabled",
             evidence=[seen("fabric.manager.active", unit.active)],
         )
@@ -284,7 +288,9 @@ def _manager_not_needed(f: Facts, k: Knowledge) -> Result:
     ),
 )
 def _ib_modules(f: Facts, k: Knowledge) -> Result:
-    """Without them the next start of fabric manager takes the system for one with older switches."""
+    """Without them the next start of fabric manager takes the system for one with older
+    switches.
+    """
     row = subnet_row(k)
     if row is None:
         return unseen("no row says which boards need the subnet manager")
@@ -317,7 +323,8 @@ def _ib_modules(f: Facts, k: Knowledge) -> Result:
     reads=("fabric.imex_version", "fabric.imex", "driver.loaded"),
     sources=("fabric-imex-report", "fabric-mnnvl-error"),
     fix=Fix(
-        say="install nvidia-imex in the driver's version and start it on every node of the NVLink domain",
+        say="install nvidia-imex in the driver's version and start it on every node of the "
+        "NVLink domain",
         command="sudo systemctl enable --now nvidia-imex",
         disturbs="service",
     ),

@@ -1,4 +1,7 @@
-"""What PCI and NVML say of an NVSwitch fabric, and the commands that bring one up. Shared by the checks of the fabric."""
+"""What PCI and NVML say of an NVSwitch fabric, and the commands that bring one up.
+
+Shared by the checks of the fabric.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def switches(facts: Facts) -> int:
 
 
 def on_fabric(facts: Facts) -> bool:
-    """Whether the GPUs hang on NVSwitches: one observation is enough, and without any both must have been seen."""
+    """Whether the GPUs hang on NVSwitches: one observation is enough, and without any both must
+    have been seen.
+    """
     missing: FactUnknown | None = None
     for look in (switches, states):
         try:

@@ -1,4 +1,7 @@
-"""NCCL: how variables and the system steer it. Its copies are in nccl_copies, what joins hosts in nccl_network."""
+"""NCCL: how variables and the system steer it.
+
+Its copies are in nccl_copies, what joins hosts in nccl_network.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ def switched_off(value: str | None) -> bool:
     ),
 )
 def _cumem_host(f: Facts, k: Knowledge) -> Result:
-    """Without cuMem host memory the SHM transport takes a segment of /dev/shm per connection and channel."""
+    """Without cuMem host memory the SHM transport takes a segment of /dev/shm per connection and
+    channel.
+    """
     if gpu_count(f) < 2:
         return skipped("fewer than two GPUs: NCCL joins nothing here")
     chosen = settings(f)
@@ -109,7 +114,8 @@ def _broken_without_test(f: Facts, k: Knowledge) -> Result:
     hit = [(path, item) for path, item in found.items() if rows and rows[0].versions.contains(item)]
     if not hit:
         return passed(
-            f"cuMem host memory is not switched off; NCCL {listed(found) or 'not found'} tests it before use"
+            f"cuMem host memory is not switched off; NCCL {listed(found) or 'not found'} tests "
+            "it before use"
         )
     if f.nccl.vmm_sysnice.value:
         return passed(f"NUMA calls are allowed here, which NCCL {hit[0][1]} takes for granted")
@@ -122,9 +128,11 @@ def _broken_without_test(f: Facts, k: Knowledge) -> Result:
     if on and version(CudaVersion, cuda, "nvml.cuda_version") < on[0].driver_cuda_min:
         return passed(f"the driver's CUDA {cuda} is too old for NCCL to use cuMem host memory")
     return failed(
-        f"NCCL {hit[0][1]} ({hit[0][0]}) uses cuMem host memory without a test, and NUMA calls are forbidden here",
+        f"NCCL {hit[0][1]} ({hit[0][0]}) uses cuMem host memory without a test, and NUMA calls "
+        "are forbidden here",
         want="CAP_SYS_NICE, a newer NCCL, or NCCL_CUMEM_HOST_ENABLE=0 with a large /dev/shm",
-        say="start the container with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 and --shm-size=1g",
+        say="start the container with --cap-add SYS_NICE, or set NCCL_CUMEM_HOST_ENABLE=0 and "
+        "--shm-size=1g",
         command="export NCCL_CUMEM_HOST_ENABLE=0",
         rows=rows,
     )
@@ -141,7 +149,8 @@ def _behaviour(k: Knowledge, ident: str) -> NcclBehaviour | None:
     reads=("nccl.remove_ipc", "nvml.gpus"),
     sources=("nccl-runtime-issues",),
     fix=Fix(
-        say="switch it off, or start engines as a service: services of system users are not touched",
+        say="switch it off, or start engines as a service: services of system users are not "
+        "touched",
         command="printf '[Login]\\nRemoveIPC=no\\n' "
         "| sudo install -D -m 644 /dev/stdin /etc/systemd/logind.conf.d/gpu-host.conf "
         "&& sudo systemctl restart systemd-logind",
@@ -154,7 +163,8 @@ def _removeipc(f: Facts, k: Knowledge) -> Result:
         return skipped("fewer than two GPUs: NCCL shares no memory here")
     if f.nccl.remove_ipc.value:
         return failed(
-            "RemoveIPC is on: /dev/shm files of a user go when the last session ends, also under a running job",
+            "RemoveIPC is on: /dev/shm files of a user go when the last session ends, also "
+            "under a running job",
             want="RemoveIPC=no",
         )
     return passed("RemoveIPC is off")
@@ -167,7 +177,8 @@ def _removeipc(f: Facts, k: Knowledge) -> Result:
     reads=(*SETTINGS, "nvml.gpus"),
     sources=("nccl-measured-two-h200",),
     fix=Fix(
-        say="unset it where the engine is started; it is a workaround for PCIe hosts whose ACS or IOMMU breaks peer access",
+        say="unset it where the engine is started; it is a workaround for PCIe hosts whose ACS "
+        "or IOMMU breaks peer access",
         command="unset NCCL_P2P_DISABLE NCCL_P2P_LEVEL",
     ),
 )
@@ -219,7 +230,9 @@ def _debug(f: Facts, k: Knowledge) -> Result:
     fix=Fix(say="correct the name", command="env | grep ^NCCL_"),
 )
 def _environment(f: Facts, k: Knowledge) -> Result:
-    """A misspelt variable is ignored without a word; names far from any known one are a plugin's own."""
+    """A misspelt variable is ignored without a word; names far from any known one are a plugin's
+    own.
+    """
     row = k.matrix.statement("nccl_rules", "nccl.variables")
     if row is None:
         return skipped("no row lists NCCL's variables")

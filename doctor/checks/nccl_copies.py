@@ -20,7 +20,9 @@ FORCING = ("$VLLM_NCCL_SO_PATH", "$LD_PRELOAD")
 
 
 def versions(facts: Facts) -> dict[str, Pep440Version]:
-    """path -> version of every copy: bundled with wheels, and the one the loader's configuration gives."""
+    """path -> version of every copy: bundled with wheels, and the one the loader's configuration
+    gives.
+    """
     found = {
         path: version(Pep440Version, text, path)
         for path, text in known_or(facts.nccl.wheels, {}).items()
@@ -43,7 +45,8 @@ def listed(found: dict[str, Pep440Version]) -> str:
     reads=("nccl.system", "nccl.wheels", "host.os_release"),
     sources=("nccl-system-copy",),
     fix=Fix(
-        say="install the same version on the system, or remove the system's copy if nothing is built against it; "
+        say="install the same version on the system, or remove the system's copy if nothing is "
+        "built against it; "
         "NCCL_DEBUG=VERSION makes a program say which copy it got",
         command="NCCL_DEBUG=VERSION python3 -c 'import torch; print(torch.cuda.nccl.version())'",
         disturbs="none",
@@ -65,7 +68,8 @@ def _copies_differ(f: Facts, k: Knowledge) -> Result:
         )
     shown = ", ".join(f"{text} in {path}" for path, text in list(others.items())[:3])
     return failed(
-        f"NCCL {system} on the system and {shown}: which one runs depends on how a program was linked",
+        f"NCCL {system} on the system and {shown}: which one runs depends on how a program was "
+        "linked",
         want="one version",
         command=by_family(
             f,
@@ -83,7 +87,8 @@ def _copies_differ(f: Facts, k: Knowledge) -> Result:
     reads=("nccl.loader", "nccl.named", "nccl.wheels"),
     sources=("nccl-system-copy",),
     fix=Fix(
-        say="put the folder of the wanted copy first in LD_LIBRARY_PATH, or upgrade or remove the other copy",
+        say="put the folder of the wanted copy first in LD_LIBRARY_PATH, or upgrade or remove "
+        "the other copy",
         command='ldconfig -p | grep libnccl; printf "%s\\n" "$LD_LIBRARY_PATH"',
     ),
 )
@@ -115,9 +120,11 @@ def _hidden(copy: NcclCopy, loader: NcclCopy | None) -> Result | None:
         return None
     folder = copy.path.rpartition("/")[0]
     return failed(
-        f"{copy.why} names NCCL {copy.version} ({copy.path}), and the loader gives {loader.version} ({loader.path}, {loader.why})",
+        f"{copy.why} names NCCL {copy.version} ({copy.path}), and the loader gives "
+        f"{loader.version} ({loader.path}, {loader.why})",
         want=f"NCCL {copy.version}",
-        command=f"export LD_LIBRARY_PATH={shlex.quote(folder)}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",
+        command="export "
+        f"LD_LIBRARY_PATH={shlex.quote(folder)}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",
         evidence=[
             seen("nccl.named", copy.version, copy.path),
             seen("nccl.loader", loader.version, loader.path),
@@ -134,7 +141,8 @@ def _forced(copy: NcclCopy, wheels: dict[str, str]) -> Result | None:
         return None
     path, text = next(iter(newer.items()))
     return failed(
-        f"{copy.why} forces NCCL {copy.version} ({copy.path}) on an environment that brings {text} ({path})",
+        f"{copy.why} forces NCCL {copy.version} ({copy.path}) on an environment that brings "
+        f"{text} ({path})",
         want=f"NCCL {text}",
         say="unset the variable where the engine is started",
         command=f"unset {shlex.quote(copy.why.lstrip('$'))}",
@@ -143,7 +151,9 @@ def _forced(copy: NcclCopy, wheels: dict[str, str]) -> Result | None:
 
 
 def _shadow(loader: NcclCopy | None, wheels: dict[str, str]) -> Result | None:
-    """A copy of LD_LIBRARY_PATH is older than a wheel's: programs with a run path that is searched later get it."""
+    """A copy of LD_LIBRARY_PATH is older than a wheel's: programs with a run path that is
+    searched later get it.
+    """
     if loader is None or not loader.why.startswith("LD_LIBRARY_PATH"):
         return None
     newer = {path: text for path, text in wheels.items() if _older(loader, text)}
@@ -151,7 +161,8 @@ def _shadow(loader: NcclCopy | None, wheels: dict[str, str]) -> Result | None:
         return None
     path, text = next(iter(newer.items()))
     return failed(
-        f"LD_LIBRARY_PATH puts NCCL {loader.version} ({loader.path}) before {text} of the wheel ({path})",
+        f"LD_LIBRARY_PATH puts NCCL {loader.version} ({loader.path}) before {text} of the wheel "
+        f"({path})",
         want=f"NCCL {text}, or no NCCL in LD_LIBRARY_PATH",
         say="take the folder out of LD_LIBRARY_PATH where the engine is started",
         command="unset LD_LIBRARY_PATH",
@@ -179,7 +190,9 @@ def _older(copy: NcclCopy, than: str | None) -> bool:
     ),
 )
 def _known_bad(f: Facts, k: Knowledge) -> Result:
-    """Rows whose platform can be told here; a fault tied to one model or workload is not put on every host."""
+    """Rows whose platform can be told here; a fault tied to one model or workload is not put on
+    every host.
+    """
     found = versions(f)
     if not found:
         return skipped("no NCCL was found")
@@ -247,7 +260,8 @@ def _version_for_gpu(f: Facts, k: Knowledge) -> Result:
     new = sorted(item for item in capabilities if item >= least)
     if not new:
         return passed(
-            f"NCCL {listed(found)} and compute capability {', '.join(map(str, sorted(capabilities)))}"
+            f"NCCL {listed(found)} and compute capability "
+            f"{', '.join(map(str, sorted(capabilities)))}"
         )
     old = {path: item for path, item in found.items() if item < floor}
     if old:

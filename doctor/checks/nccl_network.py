@@ -72,7 +72,9 @@ def _interface(f: Facts, k: Knowledge) -> Result:
     fix=Fix(say="unset it where the engine is started", command="unset NCCL_IB_GID_INDEX"),
 )
 def _gid_index(f: Facts, k: Knowledge) -> Result:
-    """Older releases need it set; newer ones choose at run time and fail when a stale index is forced on them."""
+    """Older releases need it set; newer ones choose at run time and fail when a stale index is
+    forced on them.
+    """
     roce = [port for port in known_or(f.network.rdma_ports, []) if port.link_layer == "Ethernet"]
     if not roce:
         return skipped("no RoCE port")
@@ -91,7 +93,8 @@ def _gid_index(f: Facts, k: Knowledge) -> Result:
         )
     if value is None and not chooses:
         return failed(
-            f"NCCL {found[0]} does not choose the RoCE address index, and NCCL_IB_GID_INDEX is not set",
+            f"NCCL {found[0]} does not choose the RoCE address index, and NCCL_IB_GID_INDEX is "
+            "not set",
             want="the index of the RoCE v2 address, or a newer NCCL",
             say="set it to the index of the port's RoCE v2 address, or use an NCCL that chooses it",
             command="for g in /sys/class/infiniband/*/ports/1/gid_attrs/types/*; do "
@@ -110,14 +113,17 @@ def _gid_index(f: Facts, k: Knowledge) -> Result:
     reads=("network.rdma_ports", "network.peermem", "driver.flavor", "nvml.gpus"),
     sources=("nccl-gpu-issues", "nccl-peermem-report"),
     fix=Fix(
-        say="load nvidia-peermem now and at boot (the RDMA stack must be installed before the driver), "
+        say="load nvidia-peermem now and at boot (the RDMA stack must be installed before the "
+        "driver), "
         "or use the open kernel modules, which offer DMA-BUF",
         command="sudo modprobe nvidia-peermem "
         "&& echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf",
     ),
 )
 def _peermem(f: Facts, k: Knowledge) -> Result:
-    """Either nvidia-peermem is loaded, or the open modules offer DMA-BUF; without both data goes through host memory."""
+    """Either nvidia-peermem is loaded, or the open modules offer DMA-BUF; without both data goes
+    through host memory.
+    """
     ports = [port for port in known_or(f.network.rdma_ports, []) if port.state == "ACTIVE"]
     if not ports:
         return skipped("no active RDMA port")
@@ -130,6 +136,7 @@ def _peermem(f: Facts, k: Knowledge) -> Result:
     if flavor == "open":
         return passed(f"open kernel modules offer DMA-BUF; {len(ports)} active RDMA port(s)")
     return failed(
-        f"{len(ports)} active RDMA port(s), no nvidia-peermem, and {flavor or 'no'} kernel modules without DMA-BUF",
+        f"{len(ports)} active RDMA port(s), no nvidia-peermem, and {flavor or 'no'} kernel "
+        "modules without DMA-BUF",
         want="nvidia-peermem loaded, or open kernel modules",
     )

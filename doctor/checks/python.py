@@ -1,4 +1,7 @@
-"""Python environments: what is installed fits the host, the interpreter and itself. Pins are in python_pins."""
+"""Python environments: what is installed fits the host, the interpreter and itself.
+
+Pins are in python_pins.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,10 @@ ENVIRONMENTS = "python_env.environments"
     reads=(ENVIRONMENTS, "host.glibc"),
     sources=("python-glibc-report", "python-manylinux", "python-pypi-vllm"),
     fix=Fix(
-        say="run the engine in its official container image, move the host to a newer release of its distribution, "
-        "or install a release of the package built for an older C library; never replace glibc in place",
+        say="run the engine in its official container image, move the host to a newer release "
+        "of its distribution, "
+        "or install a release of the package built for an older C library; never replace glibc "
+        "in place",
         command="docker pull vllm/vllm-openai",
         kind="needs-argument",
     ),
@@ -150,7 +155,8 @@ def _requires_python(k: Knowledge, item: Environment, name: str) -> tuple[str | 
     needs=(*DRIVER_LADDER, "python.cpu-only-torch"),
     sources=("python-platform-guide",),
     fix=Fix(
-        say="make NVML work where vLLM runs: the driver's library must be there and match the loaded module; "
+        say="make NVML work where vLLM runs: the driver's library must be there and match the "
+        "loaded module; "
         "in a container it comes from --gpus all",
         command="nvidia-smi",
     ),
@@ -231,12 +237,14 @@ def _two_pynvml(f: Facts, k: Knowledge) -> Result:
         return failed(
             each(
                 [
-                    f"pynvml {item.packages['pynvml']} hides nvidia-ml-py {item.packages['nvidia-ml-py']} in {item.path}"
+                    f"pynvml {item.packages['pynvml']} hides nvidia-ml-py "
+                    f"{item.packages['nvidia-ml-py']} in {item.path}"
                     for item in bad
                 ]
             ),
             want="nvidia-ml-py alone",
-            command=f"{shlex.quote(python)} -m pip uninstall -y pynvml && {pip(item, '--force-reinstall', 'nvidia-ml-py')}",
+            command=f"{shlex.quote(python)} -m pip uninstall -y pynvml && "
+            f"{pip(item, '--force-reinstall', 'nvidia-ml-py')}",
             rows=(row,),
         )
     return passed("pynvml and nvidia-ml-py do not hide each other", rows=(row,))

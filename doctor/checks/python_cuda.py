@@ -58,12 +58,15 @@ def nothing(facts: Facts, *names: str) -> Result | None:
     reads=(ENVIRONMENTS, "driver.resolved"),
     sources=("python-shadowed-nvjitlink", "python-shadowed-ldpath"),
     fix=Fix(
-        say="take the CUDA folders out of LD_LIBRARY_PATH where the engine is started; wheels need none",
+        say="take the CUDA folders out of LD_LIBRARY_PATH where the engine is started; wheels "
+        "need none",
         command="unset LD_LIBRARY_PATH",
     ),
 )
 def _shadowed(f: Facts, k: Knowledge) -> Result:
-    """The loader searches LD_LIBRARY_PATH before a wheel's run path, and an older copy lacks symbols."""
+    """The loader searches LD_LIBRARY_PATH before a wheel's run path, and an older copy lacks
+    symbols.
+    """
     bringing = [item for item in environments(f) if item.libraries]
     if not bringing:
         return skipped("no environment brings CUDA libraries")
@@ -81,7 +84,8 @@ def _shadowed(f: Facts, k: Knowledge) -> Result:
             if found.version and own and not _is_older(found.version, own):
                 continue
             problems.append(
-                f"{found.path} ({found.version or 'version unknown'}) hides {soname} {own or ''} of {item.path}"
+                f"{found.path} ({found.version or 'version unknown'}) hides {soname} "
+                f"{own or ''} of {item.path}"
             )
             evidence.append(seen(f"driver.resolved.{soname}", found.path, found.why))
     if problems:
@@ -127,7 +131,9 @@ def _is_older(found: str, own: str) -> bool:
     ),
 )
 def _cuda_major(f: Facts, k: Knowledge) -> Result:
-    """A CUDA 13 wheel of vLLM beside a CUDA 12 torch misses libcudart.so.13, and the other way round."""
+    """A CUDA 13 wheel of vLLM beside a CUDA 12 torch misses libcudart.so.13, and the other way
+    round.
+    """
     skip = nothing(f, "vllm")
     if skip:
         return skip
@@ -147,7 +153,10 @@ def _cuda_major(f: Facts, k: Knowledge) -> Result:
             if built is None:
                 continue
             torch_major = item.torch_cuda.partition(".")[0]
-            text = f"{name} {item.packages[name]} is built for CUDA {built}, torch {item.packages['torch']} for {item.torch_cuda}"
+            text = (
+                f"{name} {item.packages[name]} is built for CUDA {built}, torch "
+                f"{item.packages['torch']} for {item.torch_cuda}"
+            )
             rows += [row] if row else []
             if built.partition(".")[0] == torch_major:
                 good.append(f"{text} ({item.path})")
@@ -198,13 +207,16 @@ def built_for(k: Knowledge, name: str, text: str) -> tuple[str | None, Row | Non
     reads=(ENVIRONMENTS,),
     sources=("python-cudart13",),
     fix=Fix(
-        say="uninstall the wheels of the other CUDA major, then reinstall the ones that stay: both write the same files",
+        say="uninstall the wheels of the other CUDA major, then reinstall the ones that stay: "
+        "both write the same files",
         command="python3 -m pip list | grep -E 'nvidia-.*-cu1[0-9]'",
         kind="needs-argument",
     ),
 )
 def _wheels_mixed(f: Facts, k: Knowledge) -> Result:
-    """nvidia-nccl-cu12 and nvidia-nccl-cu13 install the same file, and so do cuDNN's: the last one wins."""
+    """nvidia-nccl-cu12 and nvidia-nccl-cu13 install the same file, and so do cuDNN's: the last
+    one wins.
+    """
     problems, looked = [], 0
     for item in environments(f):
         by_name: dict[str, list[str]] = {}
@@ -231,13 +243,16 @@ def _wheels_mixed(f: Facts, k: Knowledge) -> Result:
     reads=(ENVIRONMENTS, *HAS_GPU, "host.machine", "nvml.driver_version"),
     sources=("python-torch-aarch64", "python-torch-aarch64-cuda"),
     fix=Fix(
-        say="install torch from the PyTorch index of a CUDA release that the driver runs, and pin it",
+        say="install torch from the PyTorch index of a CUDA release that the driver runs, and "
+        "pin it",
         command="python3 -m pip install torch --index-url https://download.pytorch.org/whl/cu130",
         kind="needs-argument",
     ),
 )
 def _cpu_only(f: Facts, k: Knowledge) -> Result:
-    """On a host with a GPU, an environment that an engine, or this shell, uses must not have a CPU build."""
+    """On a host with a GPU, an environment that an engine, or this shell, uses must not have a
+    CPU build.
+    """
     found = having(f, "torch")
     if not found:
         return skipped("no environment has torch")
@@ -300,7 +315,9 @@ def _cpu_build(f: Facts, k: Knowledge, bad: list[tuple[Environment, str]]) -> Re
 
 
 def _index(k: Knowledge, text: str, *, major: str | None = None, driver: str | None = None) -> str:
-    """The newest index with a CUDA build of the release: of one CUDA major, or that the driver runs."""
+    """The newest index with a CUDA build of the release: of one CUDA major, or that the driver
+    runs.
+    """
     found = DriverVersion.maybe(driver) if driver else None
     builds = [
         build

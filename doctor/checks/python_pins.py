@@ -1,4 +1,6 @@
-"""What installed packages require of each other, by their metadata and by pairs known not to work."""
+"""What installed packages require of each other, by their metadata and by pairs known not to
+work.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ JUDGED = (*ENGINES, "torch", "torchvision", "torchaudio", "xgrammar", "flashinfe
     ),
 )
 def _torch_pin(f: Facts, k: Knowledge) -> Result:
-    """An engine's binaries are linked against one torch; another series has other symbols. A patch release does not matter."""
+    """An engine's binaries are linked against one torch; another series has other symbols.
+
+    A patch release does not matter.
+    """
     good: list[str] = []
     problems: list[str] = []
     rows: list[Row] = []
@@ -53,7 +58,10 @@ def _torch_pin(f: Facts, k: Knowledge) -> Result:
             answer = _same_series(wanted, item.packages["torch"])
             if answer is None:
                 continue
-            shown = f"{name} {text} is built against torch {wanted}, {item.path} has {item.packages['torch']}"
+            shown = (
+                f"{name} {text} is built against torch {wanted}, {item.path} has "
+                f"{item.packages['torch']}"
+            )
             (good if answer else problems).append(shown)
             rows += [row] if row else []
             if not answer:
@@ -93,7 +101,9 @@ def _pin(k: Knowledge, item: Environment, name: str) -> tuple[Specifier | None, 
 
 
 def _same_series(wanted: Specifier, installed: str) -> bool | None:
-    """Whether a torch lies in the range, or in the series of an exact pin; None where a version is malformed."""
+    """Whether a torch lies in the range, or in the series of an exact pin; None where a version
+    is malformed.
+    """
     found = Pep440Version.maybe(installed)
     if found is None:
         return None
@@ -116,7 +126,9 @@ def _same_series(wanted: Specifier, installed: str) -> bool | None:
     ),
 )
 def _pairs(f: Facts, k: Knowledge) -> Result:
-    """Pairs that were tried on a host and kept an engine from starting, though their metadata admits them."""
+    """Pairs that were tried on a host and kept an engine from starting, though their metadata
+    admits them.
+    """
     rows = [
         row
         for row in k.matrix.statements("vllm_rules")
@@ -166,7 +178,10 @@ def _pairs(f: Facts, k: Knowledge) -> Result:
     ),
 )
 def _requirements(f: Facts, k: Knowledge) -> Result:
-    """By Requires-Dist, as `pip check`; torch has a check of its own. FlashInfer's parts must be of one version."""
+    """By Requires-Dist, as `pip check`; torch has a check of its own.
+
+    FlashInfer's parts must be of one version.
+    """
     problems: list[str] = []
     commands: list[str] = []
     looked = 0
@@ -179,7 +194,8 @@ def _requirements(f: Facts, k: Knowledge) -> Result:
                 if needed == "torch" and name in ENGINES:
                     continue
                 problems.append(
-                    f"{name} {item.packages[name]} wants {needed}{wanted}, {item.path} has {installed}"
+                    f"{name} {item.packages[name]} wants {needed}{wanted}, {item.path} has "
+                    f"{installed}"
                 )
                 commands.append(pip(item, f"{needed}{wanted}"))
         for problem, command in _companions(k, item):

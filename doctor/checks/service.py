@@ -81,7 +81,8 @@ def _before_driver(f: Facts, k: Knowledge) -> Result:
         each(shown) + f": not ordered after {PERSISTENCED}",
         want=f"After={PERSISTENCED}",
         say=f"add Wants= and After={PERSISTENCED} to {early[0].name}, then restart it",
-        command=f"{drop_in(early[0].name, '10-after-driver', lines)} && sudo systemctl restart {name}",
+        command=f"{drop_in(early[0].name, '10-after-driver', lines)} && sudo systemctl restart "
+        f"{name}",
         evidence=[seen(f"fabric.engines.{unit.name}.after", unit.after) for unit in early],
     )
 
@@ -178,11 +179,13 @@ def _dcgm(f: Facts, k: Knowledge) -> Result:
     ]
     if unit.active == "active" and exporters:
         return failed(
-            f"{unit.name} is active and container {exporters[0].name} ({exporters[0].image}) brings its own engine",
+            f"{unit.name} is active and container {exporters[0].name} ({exporters[0].image}) "
+            "brings its own engine",
             want="one host engine",
         )
     return passed(
-        f"{unit.name} is {unit.active}, {len(exporters)} dcgm-exporter containers with an engine of their own"
+        f"{unit.name} is {unit.active}, {len(exporters)} dcgm-exporter containers with an "
+        "engine of their own"
     )
 
 

@@ -15,8 +15,13 @@ SERVICES = (
     "nvidia-dcgm.service",
     "dcgm.service",
 )
-PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,Result,Restart,After,Wants,Requires,ActiveEnterTimestampMonotonic"
-"""One call shows all units; the argument is fixed, so that a recording answers a newer doctor too."""
+PROPERTIES = (
+    "Id,LoadState,ActiveState,UnitFileState,Result,Restart,After,Wants,Requires,"
+    "ActiveEnterTimestampMonotonic"
+)
+"""One call shows all units; the argument is fixed, so that a recording answers a newer doctor
+too.
+"""
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 ENGINES = (
@@ -36,10 +41,15 @@ LOG_LINES = 20
 
 
 def probe(src: Source) -> Dict[str, Fact]:
-    """-> manager_version, manager, manager_log, nvlsm_version, imex_version, imex, persistenced, dcgm, engines."""
+    """-> manager_version, manager, manager_log, nvlsm_version, imex_version, imex, persistenced,
+    dcgm, engines.
+    """
     container = container_of(src)
     if not container.ok or container.value != "none":
-        names = "manager_version manager manager_log nvlsm_version imex_version imex persistenced dcgm engines"
+        names = (
+            "manager_version manager manager_log nvlsm_version imex_version imex "
+            "persistenced dcgm engines"
+        )
         outside = not_applicable(IN_CONTAINER) if container.ok else container
         return dict.fromkeys(names.split(), outside)
     units = show(src, SERVICES)
@@ -193,7 +203,9 @@ def engines(src: Source) -> Fact:
 
 
 def version_of(src: Source, program: str) -> Fact:
-    """What `PROGRAM --version` says, for example 580.95.05; Absent when the program is not installed."""
+    """What `PROGRAM --version` says, for example 580.95.05; Absent when the program is not
+    installed.
+    """
     there = src.stat(program)
     if not there.ok:
         return there
@@ -209,7 +221,9 @@ def parse_version(text: str) -> str:
 
 
 def nvlsm_version(src: Source) -> Fact:
-    """Version of the package nvlsm, asked only where the program is; "installed" where no package says one."""
+    """Version of the package nvlsm, asked only where the program is; "installed" where no
+    package says one.
+    """
     program = "/opt/nvidia/nvlsm/sbin/nvlsm"
     there = src.stat(program)
     if not there.ok:

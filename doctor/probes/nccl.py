@@ -36,7 +36,9 @@ def probe(src: Source) -> Dict[str, Fact]:
 
 
 def copy_at(src: Source, path: str, why: str) -> Fact:
-    """-> {"path", "version", "why"} of a libnccl; the version is in the real file's name, else in nccl.h beside it."""
+    """-> {"path", "version", "why"} of a libnccl; the version is in the real file's name, else
+    in nccl.h beside it.
+    """
     real = src.realpath(path)
     if not real.ok:
         return Fact(real.state, None, real.reason, path)
@@ -88,7 +90,9 @@ def named_copies(src: Source) -> Fact:
 
 
 def wheels(src: Source) -> Fact:
-    """-> {path of a bundled libnccl: version}; a copy whose version nothing says is Unknown as a whole."""
+    """-> {path of a bundled libnccl: version}; a copy whose version nothing says is Unknown as a
+    whole.
+    """
     found: Dict[str, str] = {}
     places, unread = python_env.sites(src)
     hidden = sorted(place for place in unread if place.startswith("/"))
@@ -158,7 +162,9 @@ def parse_conf(text: str) -> Dict[str, str]:
 
 
 def numa_calls(src: Source) -> Fact:
-    """Whether the judged scope may make NUMA calls; a service without a known process was not looked at."""
+    """Whether the judged scope may make NUMA calls; a service without a known process was not
+    looked at.
+    """
     scope = str(src.process().value.get("scope", "shell"))
     if scope.startswith("service:"):
         return unknown("only a shell or a process shows it", scope)
@@ -167,7 +173,9 @@ def numa_calls(src: Source) -> Fact:
 
 
 def parse_numa_calls(text: str) -> bool:
-    """/proc/PID/status -> whether NUMA calls are open: no seccomp filter, or CAP_SYS_NICE in CapEff."""
+    """/proc/PID/status -> whether NUMA calls are open: no seccomp filter, or CAP_SYS_NICE in
+    CapEff.
+    """
     fields = dict(re.findall(r"^(Seccomp|CapEff):\s*(\S+)", text, re.MULTILINE))
     if fields.get("Seccomp") in ("0", "1"):
         return True
@@ -175,7 +183,9 @@ def parse_numa_calls(text: str) -> bool:
 
 
 def remove_ipc(src: Source) -> Fact:
-    """RemoveIPC of logind: the last active line wins; without one, the default that the shipped file comments."""
+    """RemoveIPC of logind: the last active line wins; without one, the default that the shipped
+    file comments.
+    """
     container = container_of(src)
     if not container.ok or container.value != "none":
         return not_applicable(IN_CONTAINER) if container.ok else container

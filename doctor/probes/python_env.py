@@ -1,4 +1,7 @@
-"""Python environments where engines would run, read from package metadata. Nothing is imported or started."""
+"""Python environments where engines would run, read from package metadata.
+
+Nothing is imported or started.
+"""
 
 import posixpath
 import re
@@ -63,7 +66,9 @@ class Site:
 
 
 def sites(src: Source) -> Tuple[List[Site], Set[str]]:
-    """Every folder of packages to look at, the scope's first, and the places that could not be listed."""
+    """Every folder of packages to look at, the scope's first, and the places that could not be
+    listed.
+    """
     unread: Set[str] = set()
     found: Dict[str, Site] = {}
 
@@ -237,7 +242,9 @@ def _python_version(src: Source, site: Site) -> Optional[str]:
 
 
 def torch_cuda(src: Source, site: Site, packages: Dict[str, str]) -> Tuple[Optional[str], bool]:
-    """(CUDA version torch was built for, whether it is a CPU build); (None, False) when torch is absent or not seen."""
+    """(CUDA version torch was built for, whether it is a CPU build); (None, False) when torch is
+    absent or not seen.
+    """
     if "torch" not in packages:
         return None, False
     said = src.read(site.folder + "/torch/version.py").map(wheel.parse_torch_version)
@@ -268,7 +275,9 @@ def bundled(src: Source, site: Site) -> Dict[str, str]:
 
 
 def nccl_version(src: Source, library: str, packages: Dict[str, str]) -> Optional[str]:
-    """Version of a bundled libnccl: of the wheel that brings it, its real file's name, else the nccl.h beside it."""
+    """Version of a bundled libnccl: of the wheel that brings it, its real file's name, else the
+    nccl.h beside it.
+    """
     for name, version in sorted(packages.items()):
         if re.fullmatch(r"nvidia-nccl-cu\d+", name):
             return version

@@ -23,7 +23,8 @@ CORE = frozenset(
 """An environment without any of these is left out, unless the scope names it."""
 
 TRACKED = re.compile(
-    r"(nvidia-|cuda-|jax|cupy-|tensorrt|flashinfer|flash-attn|torch|vllm|triton|sglang|xgrammar|apache-tvm|tilelang"
+    r"(nvidia-|cuda-|jax|cupy-|tensorrt|flashinfer|flash-attn|torch|vllm|triton|sglang"
+    r"|xgrammar|apache-tvm|tilelang"
     r"|deep-gemm|deep-ep|lmcache)"
 )
 TRACKED_NAMES = frozenset(
@@ -98,7 +99,9 @@ MACHINES = "x86_64|aarch64|i686|ppc64le|s390x|armv7l"
 
 
 def parse_wheel(text: str) -> Tuple[Optional[str], Optional[str]]:
-    """WHEEL -> (oldest glibc that a tag admits, machine); (None, None) for a wheel of pure Python."""
+    """WHEEL -> (oldest glibc that a tag admits, machine); (None, None) for a wheel of pure
+    Python.
+    """
     floors: List[Tuple[int, int]] = []
     machine = None
     legacy = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
@@ -121,7 +124,9 @@ def parse_wheel(text: str) -> Tuple[Optional[str], Optional[str]]:
 
 
 def parse_metadata(text: str) -> Tuple[List[str], Optional[str]]:
-    """METADATA -> (Requires-Dist lines about tracked packages, without those of extras; Requires-Python)."""
+    """METADATA -> (Requires-Dist lines about tracked packages, without those of extras;
+    Requires-Python).
+    """
     requires: List[str] = []
     python = None
     if not re.search(r"^Name:\s*\S", text, re.MULTILINE):

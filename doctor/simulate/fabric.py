@@ -15,7 +15,9 @@ EXECUTABLES = {
     "sglang": "/opt/venv/bin/python3 -m sglang.launch_server",
 }
 NVLINK5 = 10.0
-"""Compute capability from which NVSwitch boards are driven through the subnet manager (filler, not a rule)."""
+"""Compute capability from which NVSwitch boards are driven through the subnet manager (filler,
+not a rule).
+"""
 
 
 def write(host: Host, out: RecordingWriter) -> None:

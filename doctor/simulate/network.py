@@ -9,7 +9,9 @@ STATES = {"up": "4: ACTIVE", "down": "1: DOWN", "init": "2: INIT", "armed": "3: 
 
 
 def write(host: Host, out: RecordingWriter) -> None:
-    """`mlx5_0:up` or `mlx5_0:up:ethernet`; one port a device. HGX boards of NVLink 5 have bridges of their own."""
+    """`mlx5_0:up` or `mlx5_0:up:ethernet`; one port a device. HGX boards of NVLink 5 have
+    bridges of their own.
+    """
     for item in host.d.infiniband:
         device, _, rest = item.partition(":")
         state, _, layer = rest.partition(":")

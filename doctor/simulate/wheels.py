@@ -1,4 +1,6 @@
-"""What an environment holds besides the packages that are named: what the named ones pin, by the matrix."""
+"""What an environment holds besides the packages that are named: what the named ones pin, by the
+matrix.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from doctor.simulate.description import PythonPart
 from doctor.simulate.knowledge import matrix
 
 FIRST_CUDA_TORCH_ON_AARCH64 = Pep440Version("2.10.0")
-"""Before it the aarch64 wheels on PyPI were CPU builds (pytorch/pytorch#168065, vllm-project/vllm#43115)."""
+"""Before it the aarch64 wheels on PyPI were CPU builds (pytorch/pytorch#168065, vllm-
+project/vllm#43115).
+"""
 VLLM_PINS = {
     "torch": "torch",
     "transformers": "transformers",

@@ -20,7 +20,9 @@ class NcclFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     system: Fact[str] = NOT_PROBED
     """Version of the copy that the loader's configuration gives; Absent when there is none."""
     loader: Fact[NcclCopy] = NOT_PROBED
-    """The copy that a program without a path of its own gets in this scope; Absent when there is none."""
+    """The copy that a program without a path of its own gets in this scope; Absent when there is
+    none.
+    """
     named: Fact[list[NcclCopy]] = NOT_PROBED
     """Copies that variables name (NCCL_HOME, VLLM_NCCL_SO_PATH, LD_PRELOAD, ...)."""
     wheels: Fact[dict[str, str]] = NOT_PROBED
@@ -30,6 +32,8 @@ class NcclFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
     conf: Fact[dict[str, str]] = NOT_PROBED
     """/etc/nccl.conf and ~/.nccl.conf; Absent when there is neither."""
     vmm_sysnice: Fact[bool] = NOT_PROBED
-    """Whether the scope may make NUMA calls (no seccomp filter, or CAP_SYS_NICE), which cuMem host memory needs."""
+    """Whether the scope may make NUMA calls (no seccomp filter, or CAP_SYS_NICE), which cuMem
+    host memory needs.
+    """
     remove_ipc: Fact[bool] = NOT_PROBED
     """logind's RemoveIPC, which deletes segments of users who log out."""

@@ -6,22 +6,28 @@ from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 
 class Environment(Record, frozen=True, kw_only=True):
-    """One prefix (or system folder) that holds packages of interest, and what their metadata says."""
+    """One prefix (or system folder) that holds packages of interest, and what their metadata
+    says.
+    """
 
     path: str
     """Prefix, for example /opt/venv."""
     site: str = ""
     """The folder with the packages."""
     python: str | None = None
-    """Version of the interpreter the folder is for: 3.12.3, or 3.12 where only the folder's name says it."""
+    """Version of the interpreter the folder is for: 3.12.3, or 3.12 where only the folder's name
+    says it.
+    """
     in_scope: bool = False
     """The judged scope's VIRTUAL_ENV, CONDA_PREFIX or PATH, or an engine's unit, leads here."""
     packages: dict[str, str] = {}
-    """torch, vllm, tensorrt-llm, tensorrt, triton, flashinfer-python, transformers, nvidia-*: name as PEP 503 normalizes it
-    (dashes) -> version."""
+    """torch, vllm, tensorrt-llm, tensorrt, triton, flashinfer-python, transformers, nvidia-*:
+    name as PEP 503 normalizes it (dashes) -> version.
+    """
     torch_cuda: str | None = None
-    """CUDA version torch was built for, from torch/version.py; None for a CPU build, when torch is absent, or when it was
-    not seen (torch is there, torch_cpu_only is false)."""
+    """CUDA version torch was built for, from torch/version.py; None for a CPU build, when torch
+    is absent, or when it was not seen (torch is there, torch_cpu_only is false).
+    """
     torch_cpu_only: bool = False
     glibc_tags: dict[str, str] = {}
     """package -> oldest glibc that a manylinux tag of its WHEEL file admits, for example 2.28."""
