@@ -104,10 +104,16 @@ def container_of(src: Source) -> Fact:
     if not marked.ok or marked.value == "none":
         return marked
     kernel_thread = src.read("/proc/2/comm")
-    if kernel_thread.ok and kernel_thread.value.strip() == "kthreadd":
+    threads_seen = kernel_thread.ok and kernel_thread.value.strip() == "kthreadd"
+    if threads_seen or kernel_thread.state == "unknown":
         root = src.read("/proc/mounts").map(root_filesystem)
         if root.ok and root.value not in ("overlay", "aufs", "fuse-overlayfs"):
-            return known("none", "/proc/2/comm, /proc/mounts")
+            if threads_seen:
+                return known("none", "/proc/2/comm, /proc/mounts")
+            return unknown(
+                "%s; %s alone proves nothing" % (kernel_thread.reason, marked.via),
+                kernel_thread.via,
+            )
     return marked
 
 

@@ -73,6 +73,6 @@ def next_step(findings: list[Finding]) -> Next | None:
             return Next(
                 id=finding.id,
                 say=f"find out what could not be seen: {finding.message}",
-                command=finding.fix.command if finding.fix else None,
+                command=f"doctor explain {finding.id}",  # never the fix of a fault nobody has seen
             )
     return None
