@@ -6,7 +6,7 @@ from doctor.checks.base import ERROR, INFO, WARN, Fix, Result, check, failed, pa
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.limits import amount, behaviours
 from doctor.checks.presence import DRIVER_LADDER, docker_answers, gpu_count, in_container
-from doctor.facts.model import Absent, known_or
+from doctor.facts.model import Absent, Known, known_or
 from doctor.facts.tree import Facts
 from doctor.facts.versions import Pep440Version
 from doctor.matrix.engines import NcclBehaviour
@@ -148,7 +148,8 @@ def full(f: Facts, k: Knowledge) -> Result:
     need = segment(k)
     if shm.free >= need or used * 2 < shm.size:
         return passed(f"{SHM} has {amount(shm.free)} free of {amount(shm.size)}")
-    left = known_or(f.storage.shm_left_behind, [])
+    found = f.storage.shm_left_behind
+    left = found.value if isinstance(found, Known) else []
     dead = sum(item.size for item in left)
     about = f"; {amount(dead)} of it was left by programs that have ended" if dead else ""
     return failed(

@@ -127,6 +127,8 @@ def _mapped(src: Source, folder: str) -> Fact:
     euid = (src.process().value or {}).get("euid")
     if euid != 0:
         return unknown("without root it is not seen which processes map them", folder)
+    if in_container(src):
+        return unknown("other containers may map them, which is not seen from here", folder)
     listed = src.listdir("/proc")
     if not listed.ok:
         return listed
@@ -134,7 +136,7 @@ def _mapped(src: Source, folder: str) -> Fact:
     if len(pids) > MAX_PROCESSES:
         return unknown("more than %d processes" % MAX_PROCESSES, "/proc/*/maps")
     maps = ["/proc/%d/maps" % pid for pid in pids]
-    found = src.run(["grep", "-hoE", "-s", SHM + "/[^ ]+", "/dev/null", *maps], ok=(0, 1, 2))
+    found = src.run(["grep", "-hoE", "-s", "dev/shm/[^ ]+", "/dev/null", *maps], ok=(0, 1, 2))
     return found.map(lambda done: mapped_names(done))
 
 

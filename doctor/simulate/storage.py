@@ -77,4 +77,4 @@ def _no_mapping(out: RecordingWriter) -> None:
         out.folder("/proc")
     pids = sorted(int(name) for name in out.paths["/proc"].get("entries", []) if name.isdigit())
     maps = [f"/proc/{pid}/maps" for pid in pids]
-    out.command(["grep", "-hoE", "-s", SHM + "/[^ ]+", "/dev/null", *maps], rc=1)
+    out.command(["grep", "-hoE", "-s", "dev/shm/[^ ]+", "/dev/null", *maps], rc=1)

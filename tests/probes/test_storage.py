@@ -60,7 +60,7 @@ def test_what_a_process_maps_was_not_left_behind(tmp_path: Path) -> None:
     for name in ("nccl-AAA", "nccl-BBB", "psm_1"):
         out.file(f"/dev/shm/{name}", keep=False, size=10)
     out.folder("/proc/7")
-    argv = ["grep", "-hoE", "-s", "/dev/shm/[^ ]+", "/dev/null", "/proc/7/maps"]
+    argv = ["grep", "-hoE", "-s", "dev/shm/[^ ]+", "/dev/null", "/proc/7/maps"]
     out.command(argv, "/dev/shm/nccl-AAA\n/dev/shm/nccl-AAA\n", rc=2)
     fact = probe(out, tmp_path)["shm_left_behind"]
     assert fact.value == [
@@ -76,7 +76,7 @@ def test_files_of_which_nobody_can_say_are_unknown(
     out = RecordingWriter()
     out.file("/dev/shm/nccl-AAA", keep=False)
     out.folder("/proc/7")
-    out.command(["grep", "-hoE", "-s", "/dev/shm/[^ ]+", "/dev/null", "/proc/7/maps"], **answer)  # type: ignore[arg-type]
+    out.command(["grep", "-hoE", "-s", "dev/shm/[^ ]+", "/dev/null", "/proc/7/maps"], **answer)  # type: ignore[arg-type]
     assert probe(out, tmp_path)["shm_left_behind"].state == "unknown"
 
 
