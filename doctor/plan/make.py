@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,8 +13,11 @@ from doctor.facts.model import Known
 from doctor.plan.host_state import HostState, read_host
 from doctor.plan.model import EXIT, Clash, Instead, Plan, Status, Target
 from doctor.plan.pick import CUDA, DRIVER, ENGINE, IMAGE, KERNEL, TOOLKIT, TRTLLM, VLLM, VLLM_CPU
+from doctor.plan.planner import Setting, plan_steps
+from doctor.plan.remedy import Remedy, remedies
+from doctor.plan.role_vars import values
 from doctor.plan.solve import Catalog, Conflict, Problem, Solution, solve
-from doctor.plan.steps import steps
+from doctor.plan.steps import drafts
 from doctor.plan.target import rows
 from doctor.plan.want import PackageWant, Want
 from doctor.report.model import HostName, Unseen
@@ -48,8 +51,10 @@ def make_plan(
     *,
     host: HostName | None = None,
     checks: dict[str, Check] | None = None,
+    only: Sequence[str] = (),
+    roles: Mapping[str, Remedy] | None = None,
 ) -> Plan:
-    """The plan for one host."""
+    """The plan for one host. `roles` stand for those of the playbooks."""
     findings = [item for item in findings if item.id not in ANSWERED]
     state = read_host(facts, knowledge.matrix)
     problem = Problem(
@@ -68,7 +73,26 @@ def make_plan(
             conflict=_clashes(answer, knowledge),
             instead=_instead(problem, answer),
         )
-    return _planned(problem, catalog, answer, knowledge, name, findings, checks or {})
+    setting = Setting(
+        remedies=remedies() if roles is None else roles,
+        family=_family(facts, state),
+        outside=state.outside if _in_container(facts) else None,
+        named={id: item.fix.remedy for id, item in (checks or {}).items()},
+        only=tuple(only),
+    )
+    return _planned(problem, catalog, answer, knowledge, name, findings, facts, setting)
+
+
+def _in_container(facts: Facts) -> bool:
+    inside = facts.host.container
+    return isinstance(inside, Known) and inside.value != "none"
+
+
+def _family(facts: Facts, state: HostState) -> str | None:
+    """Which roles are for this host; None where its packages could not be told."""
+    if isinstance(facts.host.hardware, Known) and facts.host.hardware.value == "wsl2":
+        return "wsl2"
+    return {"apt": "debian", "dnf": "rhel"}.get(state.package_manager or "")
 
 
 def _planned(
@@ -78,12 +102,19 @@ def _planned(
     knowledge: Knowledge,
     name: HostName,
     findings: Sequence[Finding],
-    checks: dict[str, Check],
+    facts: Facts,
+    setting: Setting,
 ) -> Plan:
     target = rows(catalog, solution, knowledge)
     unseen = _unseen(problem.state, solution, target, findings)
-    todo = steps(catalog, solution, target, findings, checks)
-    status: Status = "changes" if todo or any(row.change for row in target) else "satisfied"
+    by_thing = {row.thing: row for row in target}
+
+    def told(remedy: Remedy) -> dict[str, Any]:
+        return values(remedy.name, remedy.vars, facts, by_thing, knowledge.matrix)
+
+    todo = plan_steps(drafts(catalog, solution, target), findings, setting, told)
+    needed = any(step.severity is Severity.ERROR for step in todo)
+    status: Status = "changes" if needed or any(row.change for row in target) else "satisfied"
     if unseen:
         status = "unknown"
     return _plan(problem, name, status, target=target, steps=todo, unseen=unseen)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
-from doctor.checks.finding import Citation
+from doctor.checks.finding import Citation, Severity
 from doctor.report.model import HostName, Unseen
 
 SCHEMA = "doctor.plan/1"
@@ -35,6 +37,23 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     disturbs: Disturbs
     undo: str
     changes: list[str]
+    severity: Severity = Severity.ERROR
+    """The gravest of what it answers. A warning's step is left out where it would need a consent."""
+    needs: list[str] = []
+    """Ids of steps of this plan that come first."""
+    wave: int = 1
+    """Steps of one wave share one reboot, at its end."""
+    reversible: Literal["exact", "best-effort", "none"] = "exact"
+    vars: dict[str, Any] = {}
+    """What the role is told: versions and names, never from its defaults."""
+    command: str | None = None
+    """The exact command where a person has to."""
+
+
+def digest(steps: Sequence[Step]) -> str:
+    """What was approved: the roles with their variables, in order."""
+    shown = [[step.id, step.remedy, step.vars] for step in steps if step.remedy]
+    return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()
 
 
 class Clash(msgspec.Struct, frozen=True, kw_only=True):

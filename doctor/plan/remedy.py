@@ -1,28 +1,120 @@
-"""Which role answers which finding, read from the roles themselves: a check cannot promise what no role does."""
+"""What each role promises, read from playbooks/roles/<role>/meta/remedy.yml: a check cannot promise what no role does."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from doctor.errors import DoctorError
 from doctor.resources import playbooks_dir
 
+Disturbs = Literal["none", "service", "gpu", "reboot"]
+Undo = Literal["exact", "best-effort", "none"]
+Family = Literal["debian", "rhel", "wsl2"]
 
-@cache
+RANK: dict[str, int] = {"none": 0, "service": 1, "gpu": 2, "reboot": 3}
+"""How much a step disturbs, the least first."""
+
+
+class Touches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a role may create or change; it is saved before the role runs."""
+
+    paths: list[str] = []
+    """Absolute paths or globs. /etc is always saved."""
+    packages: list[str] = []
+    """Globs over package names."""
+    units: list[str] = []
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One role as the planner sees it."""
+
+    name: str = ""
+    say: str
+    """One sentence: what it changes."""
+    answers: list[str] = []
+    """Ids of checks that pass once it has run."""
+    needs: list[str] = []
+    """Roles that come first when they are in the plan too."""
+    conflicts: list[str] = []
+    disturbs: Disturbs = "none"
+    check_mode: str = "full"
+    """full, or "partial: reason"."""
+    undo: Undo = "exact"
+    touches: Touches = Touches()
+    vars: list[str] = []
+    """Extra variables that it cannot run without."""
+    families: tuple[Family, ...] = ("debian", "rhel")
+
+
+def remedies(roles: Path | None = None) -> Mapping[str, Remedy]:
+    """Every role that has a meta/remedy.yml, by name."""
+    if roles is None:
+        try:
+            roles = playbooks_dir() / "roles"
+        except DoctorError:
+            return {}
+    return _read_all(roles)
+
+
 def answers(role: str, check_id: str) -> bool:
     """Whether playbooks/roles/<role>/meta/remedy.yml is here and lists the check."""
-    try:
-        meta = playbooks_dir() / "roles" / role / "meta" / "remedy.yml"
-    except DoctorError:
-        return False
-    return check_id in _answered(meta)
+    found = remedies().get(role)
+    return found is not None and check_id in found.answers
 
 
 @cache
-def _answered(meta: Path) -> frozenset[str]:
-    if not meta.is_file():
-        return frozenset()
+def _read_all(roles: Path) -> dict[str, Remedy]:
+    found = {meta.parents[1].name: meta for meta in sorted(roles.glob("*/meta/remedy.yml"))}
+    read = {name: read_one(meta) for name, meta in found.items()}
+    _acyclic(read)
+    return read
+
+
+def read_one(meta: Path) -> Remedy:
+    """One remedy.yml, strictly: an unknown key or a wrong word is an error."""
     import yaml
 
-    return frozenset(yaml.safe_load(meta.read_text(encoding="utf-8")).get("answers", []))
+    try:
+        fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        raw = yaml.load(meta.read_text(encoding="utf-8"), Loader=fast)  # noqa: S506 - a safe loader
+        remedy = msgspec.convert(raw, Remedy)
+    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise DoctorError(f"{meta}: {error}", "see playbooks/README.md") from None
+    if remedy.check_mode != "full" and not remedy.check_mode.startswith("partial: "):
+        raise DoctorError(f'{meta}: check_mode is full or "partial: reason"')
+    wrong = [path for path in remedy.touches.paths if not path.startswith("/")]
+    if wrong:
+        raise DoctorError(f"{meta}: {wrong[0]!r} is not an absolute path")
+    return msgspec.structs.replace(remedy, name=meta.parents[1].name)
+
+
+def _acyclic(read: Mapping[str, Remedy]) -> None:
+    for name in read:
+        if name in before(name, read):
+            raise DoctorError(f"the role {name} needs itself, by way of others")
+
+
+def before(name: str, read: Mapping[str, Remedy]) -> frozenset[str]:
+    """All roles that `name` needs, and what these need."""
+    found: set[str] = set()
+    pending = list(read[name].needs) if name in read else []
+    while pending:
+        need = pending.pop()
+        if need not in found:
+            found.add(need)
+            pending += read[need].needs if need in read else []
+    return frozenset(found)
+
+
+def answering(check_id: str, named: str | None, read: Iterable[Remedy]) -> Remedy | None:
+    """The role that cures a check: the one that the check names, else the only one that lists it."""
+    listing = [item for item in read if check_id in item.answers]
+    for item in listing:
+        if item.name == named:
+            return item
+    return listing[0] if len(listing) == 1 else None

@@ -6,6 +6,7 @@ What was not seen is let through while solving, so a conflict is proven whatever
 from __future__ import annotations
 
 import datetime
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -81,10 +82,10 @@ def solve(problem: Problem, catalog: Catalog | None = None) -> Solution | Confli
         catalog.about_host(need)
         for need in root_needs(problem.state, problem.matrix, problem.wants)
     ]
-    found = _resolve(catalog, needs, frozenset())
+    found = resolve(catalog, needs, frozenset())
     if isinstance(found, Solution):
         return found
-    return Conflict(premises=tuple(_smallest(catalog, needs, found)))
+    return Conflict(premises=tuple(_smallest(catalog, needs)))
 
 
 class Catalog:
@@ -213,6 +214,18 @@ class _Provider(AbstractProvider):  # type: ignore[type-arg]
     def __init__(self, catalog: Catalog, disabled: frozenset[str]) -> None:
         self.catalog = catalog
         self.disabled = disabled
+        self._possible: dict[int, bool] = {}
+
+    def is_possible(self, pick: Pick) -> bool:
+        """Whether the GPUs and the system, which nothing can change, allow a pick at all."""
+        known = self._possible.get(id(pick))
+        if known is None:
+            known = self._possible[id(pick)] = all(
+                need.test(self.catalog.picks(need.thing)[0]) is not False
+                for need in self.get_dependencies(pick)
+                if need.thing in (GPU, OS)
+            )
+        return known
 
     def identify(self, requirement_or_candidate: Need | Pick) -> str:
         return requirement_or_candidate.thing
@@ -232,7 +245,9 @@ class _Provider(AbstractProvider):  # type: ignore[type-arg]
         return [
             pick
             for pick in self.catalog.picks(identifier)
-            if id(pick) not in barred and all(need.test(pick) is not False for need in needs)
+            if id(pick) not in barred
+            and all(need.test(pick) is not False for need in needs)
+            and self.is_possible(pick)
         ]
 
     def is_satisfied_by(self, requirement: Need, candidate: Pick) -> bool:
@@ -246,17 +261,15 @@ def _enabled(need: Need, disabled: frozenset[str]) -> bool:
     return not any(premise.key in disabled for premise in need.premises)
 
 
-def _resolve(
-    catalog: Catalog, roots: Sequence[Need], disabled: frozenset[str]
-) -> Solution | list[Premise]:
-    """A solution, or the premises that resolvelib met on its way to failing."""
+def resolve(catalog: Catalog, roots: Sequence[Need], disabled: frozenset[str]) -> Solution | None:
+    """A solution without the premises that are disabled, or None where there is none."""
     needs = [need for need in roots if _enabled(need, disabled)]
     try:
         result = Resolver(_Provider(catalog, disabled), BaseReporter()).resolve(
             needs, max_rounds=2000
         )
-    except ResolutionImpossible as impossible:
-        return [premise for cause in impossible.causes for premise in cause.requirement.premises]
+    except ResolutionImpossible:
+        return None
     picks: dict[str, Pick] = dict(result.mapping)
     active = [*needs]
     for pick in picks.values():
@@ -269,47 +282,50 @@ def _resolve(
     return Solution(picks=picks, needs=tuple(active), leaning=tuple(leaning))
 
 
-def _smallest(catalog: Catalog, roots: Sequence[Need], met: Sequence[Premise]) -> list[Premise]:
+def _smallest(catalog: Catalog, roots: Sequence[Need]) -> list[Premise]:
     """Leave out premises one by one for as long as there is still no solution: what is left is minimal."""
-    every = _premises(catalog, roots)
+    every = reachable(catalog, roots)
     order = sorted(every, key=lambda key: _rank(every[key]))
     disabled: frozenset[str] = frozenset()
     for key in order:
-        if not isinstance(_resolve(catalog, roots, disabled | {key}), Solution):
+        if not isinstance(resolve(catalog, roots, disabled | {key}), Solution):
             disabled |= {key}
-    left = [key for key in order if key not in disabled]
-    return [_best(every[key], key, met) for key in reversed(left)]
+    return [every[key] for key in reversed(order) if key not in disabled]
 
 
-def _premises(catalog: Catalog, roots: Sequence[Need]) -> dict[str, list[Premise]]:
-    """Every premise that the wants can reach, by key: a rule's wording differs from release to release."""
-    found: dict[str, list[Premise]] = {}
-    pending: list[Need] = list(roots)
-    done: set[str] = set()
-    asked: dict[str, list[Need]] = {}
-    while pending:
-        need = pending.pop()
+def reachable(catalog: Catalog, roots: Sequence[Need]) -> dict[str, Premise]:
+    """Every premise that the wants can reach, by key. A rule's words differ from release to release: those of a release
+    that was asked for, or that such a release asks for, come first."""
+    found: dict[str, Premise] = {}
+    for need in _walk(catalog, roots, strictly=True):
         for premise in need.premises:
-            found.setdefault(premise.key, []).append(premise)
-        asked.setdefault(need.thing, []).append(need)
-        if need.thing in done:
-            continue
-        done.add(need.thing)
-        from_roots = [item for item in roots if item.thing == need.thing]
-        for pick in catalog.picks(need.thing):
-            if all(item.test(pick) is not False for item in from_roots):
-                pending += catalog.needs(pick)
+            found.setdefault(premise.key, premise)
+    for need in _walk(catalog, roots, strictly=False):
+        for premise in need.premises:
+            found.setdefault(premise.key, premise)
     return found
 
 
-def _rank(premises: Sequence[Premise]) -> int:
-    """What is left out first: rules that say little of the host; wants and host last, so that they stay in the answer."""
-    first = premises[0]
-    if first.kind == "rule":
-        return 0 if first.id in ("cuda.gpu", "driver.flavor", "torch.gpu") else 1
-    return 2 if first.kind == "host" else 3
+def _walk(catalog: Catalog, roots: Sequence[Need], *, strictly: bool) -> Iterator[Need]:
+    """Needs breadth first. Strictly: only of picks that satisfy the need by which the thing was reached."""
+    pending = deque(roots)
+    done: set[str] = set()
+    while pending:
+        need = pending.popleft()
+        yield need
+        if need.thing in done:
+            continue
+        done.add(need.thing)
+        asked = [item for item in roots if item.thing == need.thing]
+        if strictly:
+            asked.append(need)
+        for pick in catalog.picks(need.thing):
+            if all(item.test(pick) is not False for item in asked):
+                pending.extend(catalog.needs(pick))
 
 
-def _best(premises: Sequence[Premise], key: str, met: Sequence[Premise]) -> Premise:
-    """The wording that resolvelib met; it is about a release that was asked for."""
-    return next((premise for premise in met if premise.key == key), premises[0])
+def _rank(premise: Premise) -> int:
+    """What is left out first: rules that say less; wants and host last, so that they stay in the answer."""
+    if premise.kind == "rule":
+        return 0 if premise.id in ("cuda.gpu", "driver.flavor", "torch.gpu") else 1
+    return 2 if premise.kind == "host" else 3

@@ -1,4 +1,4 @@
-"""From rows to steps, in the order in which they have to happen: driver, then toolkit, then containers, then engines."""
+"""From rows of the target to drafts of steps, in words: driver, then toolkit, then containers, then engines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from doctor.checks.finding import Finding, Severity
 from doctor.matrix import query
 from doctor.plan.driver_picks import flavor_for
 from doctor.plan.model import Disturbs, Step, Target
@@ -24,32 +23,9 @@ from doctor.plan.pick import (
 )
 
 if TYPE_CHECKING:
-    from doctor.checks.base import Check
     from doctor.matrix.matrix import Matrix
     from doctor.plan.host_state import HostState
     from doctor.plan.solve import Catalog, Solution
-
-ORDER = [
-    "release_hold",
-    "kernel_headers",
-    "nvidia_repo",
-    "nouveau_off",
-    "nvidia_driver",
-    "driver_lock",
-    "fabric_manager",
-    "persistence",
-    "limits",
-    "shm",
-    "container_engine",
-    "container_toolkit",
-    "cdi_spec",
-    "cgroup",
-    "cuda_toolkit",
-    "nccl",
-    "ld_path",
-    "engine_env",
-]
-"""Roles in the order of the stack; what has none comes last."""
 
 UNDO = {
     "none": "nothing to undo",
@@ -59,56 +35,19 @@ UNDO = {
 }
 
 
-def steps(
-    catalog: Catalog,
-    solution: Solution,
-    target: Sequence[Target],
-    findings: Sequence[Finding],
-    checks: dict[str, Check],
-) -> list[Step]:
-    """What has to change, then what the checks found broken and the target does not already answer."""
-    made = list(_Steps(catalog, solution, target).all())
-    named = {step.remedy: step for step in made if step.remedy}
-    answered: dict[str, list[str]] = {}
-    extra: list[Step] = []
-    for finding in findings:
-        if not finding.violated or not finding.counts or finding.severity is not Severity.ERROR:
-            continue
-        role = checks[finding.id].fix.remedy if finding.id in checks else None
-        if role in named:
-            answered.setdefault(named[role].id, []).append(finding.id)
-        else:
-            extra.append(_from_finding(finding, role))
-    filled = [_with(step, answered.get(step.id, [])) for step in made]
-    return sorted([*filled, *extra], key=_position)
+def drafts(catalog: Catalog, solution: Solution, target: Sequence[Target]) -> list[Step]:
+    """What has to change for the target, one draft for each role; the planner orders them and adds what was found broken."""
+    made: dict[str, Step] = {}
+    for step in _Steps(catalog, solution, target).all():
+        known = made.get(step.id)
+        made[step.id] = step if known is None else _both(known, step)
+    return list(made.values())
 
 
-def _position(step: Step) -> int:
-    name = step.remedy or step.id
-    return ORDER.index(name) if name in ORDER else len(ORDER)
-
-
-def _with(step: Step, findings: list[str]) -> Step:
+def _both(one: Step, other: Step) -> Step:
     import msgspec
 
-    return msgspec.structs.replace(step, findings=findings) if findings else step
-
-
-def _from_finding(finding: Finding, role: str | None) -> Step:
-    fix = finding.fix
-    said = fix.say if fix else finding.message
-    command = [f"run: {fix.command}"] if fix and fix.command else []
-    disturbs: Disturbs = "none"
-    if fix and fix.disturbs in ("service", "gpu", "reboot"):
-        disturbs = fix.disturbs  # type: ignore[assignment]
-    return Step(
-        id=role or finding.id,
-        remedy=role,
-        findings=[finding.id],
-        disturbs=disturbs,
-        undo="depends on the step; see doctor explain " + finding.id,
-        changes=[finding.message, said, *command],
-    )
+    return msgspec.structs.replace(one, changes=[*one.changes, *other.changes])
 
 
 class _Steps:

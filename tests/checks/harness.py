@@ -152,7 +152,10 @@ def knowledge_of(as_of: str, wants: tuple[str, ...]) -> Knowledge:
     from doctor.plan.want import parse_all
 
     data = str(HERE.parent / "plan" / "data")
-    parsed = parse_all([item.replace("{data}", data) for item in wants])
+    items = [item.replace("{data}", data) for item in wants]
+    locks = [Path(item.removeprefix("--lock ")) for item in items if item.startswith("--lock ")]
+    specs = [item for item in items if not item.startswith("--lock ")]
+    parsed = parse_all(specs, locks[0] if locks else None)
     return Knowledge(date.fromisoformat(as_of), wants=parsed)
 
 
@@ -180,7 +183,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base: str | None = None
     note: str | None = None
     want: list[str] = []
-    """--want of both hosts."""
+    """--want of both hosts, or --lock FILE."""
     want_fails: list[str] = []
     """--want of the first host alone."""
     want_passes: list[str] = []

@@ -1,0 +1,1 @@
+"""One module for each role that has variables: `values(facts, target, matrix)`."""
