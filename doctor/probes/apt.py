@@ -289,7 +289,9 @@ def parse_unattended(text: str) -> Dict[str, Any]:
 
 def _apt_list(text: str, name: str) -> List[str]:
     found: List[str] = []
-    marker = r"(#clear\s+%s\s*;)|%s::\s*\"([^\"]*)\"|%s\s*\{([^}]*)\}" % ((re.escape(name),) * 3)
+    marker = r"(#clear\s+%s\s*;)|%s::\s*\"([^\"]*)\"|%s\s*\{((?:\"[^\"]*\"|[^\"}])*)\}" % (
+        (re.escape(name),) * 3
+    )
     for clear, single, block in re.findall(marker, text):
         if clear:
             found = []
