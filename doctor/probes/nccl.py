@@ -101,6 +101,10 @@ def wheels(src: Source) -> Fact:
     for site in places:
         path = python_env.bundled(src, site).get(SONAME)
         if path is None:
+            for folder in (site.folder + "/nvidia", site.folder + "/nvidia/nccl/lib"):
+                listed = src.listdir(folder)
+                if listed.state == "unknown":
+                    return unknown(listed.reason, folder)
             continue
         names = src.listdir(site.folder)
         packages = {
