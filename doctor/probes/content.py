@@ -21,7 +21,7 @@ _REMOTE_MOUNT = re.compile(
 )
 _SHARE = re.compile(r"(?m)^//(?P<host>[^\s/]+)/(?P<path>\S*)(?= \S+ (?:cifs|smb3)\b)")
 _MOUNT_USER = re.compile(
-    r"(?P<head>\b(?:username|user|domain|name|credentials)=)(?P<value>[^\s,]+)"
+    r"(?P<head>\b(?:username|user|credentials)=)(?P<value>[^\s,]+)"
 )
 _REQUESTED = re.compile(r"(?m)^(?P<head>Requested-By: )(?P<user>\S+)")
 _LIST_FILE = re.compile(r"(?P<head>/var/lib/apt/lists/(?:partial/)?)(?P<name>[^/\s]+)")

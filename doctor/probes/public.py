@@ -74,7 +74,7 @@ _SHM = re.compile(
 )
 FOLDERS = re.compile(
     r"(?i)(?:nvidia|cuda|conda|mini(?:conda|forge)\d*|anaconda\d*|mambaforge|containerd|docker|cni|venvs?|vllm|python|pytorch|"
-    r"tensorrt|tensorrt_llm|trtllm|hpcx|ompi|openmpi|mellanox|intel|amazon|aws|google|microsoft|rocm|nim|triton(?:server)?|"
+    r"tensorrt|tensorrt_llm|trtllm|torch|gcc|llvm|hpcx|ompi|openmpi|mellanox|intel|amazon|aws|google|microsoft|rocm|nim|triton(?:server)?|"
     r"nccl|models?|huggingface|hf|ray|uv|ai|ml|bin|lib|etc|[a-z]|wsl|wslg|path-\d+)(?:[-_.]?[\d.]+)?\Z"
 )
 """Folders below /opt, /srv, /mnt, /data whose name says nothing about their owner."""

@@ -33,7 +33,7 @@ class _Rewriter:
 
     def recording(self, documents: Documents) -> Documents:
         cuda = [
-            dict(self.to.tree(look), env=self.to.env(look.get("env", {})))
+            dict(self.to.tree(look), **({"env": self.to.env(look["env"])} if "env" in look else {}))
             for look in documents.get("cuda", [])
         ]
         return {
