@@ -46,6 +46,15 @@ ORDER = (
 """What is chosen before what: engines before what they pin, the driver last, so that it is as new as the rest needs and no newer."""
 
 
+APART = f" of {TRTLLM}"
+"""Ends the names of what TensorRT-LLM brings where vLLM is wanted too: each engine has an environment of its own."""
+
+
+def base(thing: str) -> str:
+    """The kind of a thing: torch of "torch of tensorrt-llm", image of "image REF"."""
+    return IMAGE if thing.startswith(IMAGE + " ") else thing.removesuffix(APART)
+
+
 @dataclass(frozen=True)
 class Premise:
     """Why something must hold: what was asked for, what the host is, or a rule with its rows."""

@@ -17,6 +17,7 @@ from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, Res
 from doctor.plan import driver_picks, engine_picks, image, library_picks
 from doctor.plan.host_state import GpuSeen
 from doctor.plan.pick import (
+    APART,
     CUDA,
     DRIVER,
     ENGINE,
@@ -37,6 +38,7 @@ from doctor.plan.pick import (
     Need,
     Pick,
     Premise,
+    base,
     host,
 )
 from doctor.plan.roots import root_needs
@@ -93,13 +95,18 @@ class Catalog:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        wanted = {need.thing for need in root_needs(problem.state, problem.matrix, problem.wants)}
+        self.apart = {VLLM, TRTLLM} <= wanted
         self._picks: dict[str, list[Pick]] = {}
         self._needs: dict[int, tuple[Need, ...]] = {}
 
     def picks(self, thing: str) -> list[Pick]:
         """Every pick of a thing, the preferred first."""
         if thing not in self._picks:
-            self._picks[thing] = self._made(thing)
+            made = self._made(thing.removesuffix(APART))
+            if thing.endswith(APART) or (thing == TRTLLM and self.apart):
+                made = [_apart(pick, thing) for pick in made]
+            self._picks[thing] = made
         return self._picks[thing]
 
     def needs(self, pick: Pick) -> tuple[Need, ...]:
@@ -177,6 +184,17 @@ class Catalog:
         return None
 
 
+def _apart(pick: Pick, thing: str) -> Pick:
+    """A pick of an environment of its own: the torch, NCCL and Python that it needs are not those of vLLM."""
+
+    def needs() -> Iterator[Need]:
+        for need in pick.needs():
+            own = need.thing in (TORCH, NCCL, PYTHON)
+            yield replace(need, thing=need.thing + APART) if own else need
+
+    return replace(pick, thing=thing, needs=lambda: tuple(needs()))
+
+
 def _gpus_premise(state: HostState) -> Premise:
     if not state.gpus:
         return host("gpus", "there is no NVIDIA GPU on this host")
@@ -231,7 +249,7 @@ class _Provider(AbstractProvider):  # type: ignore[type-arg]
         return requirement_or_candidate.thing
 
     def get_preference(self, identifier: str, *_: Any, **__: Any) -> int:
-        name = IMAGE if identifier.startswith(IMAGE + " ") else identifier
+        name = base(identifier)
         return ORDER.index(name) if name in ORDER else len(ORDER)
 
     def find_matches(

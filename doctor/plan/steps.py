@@ -10,6 +10,7 @@ from doctor.matrix import query
 from doctor.plan.driver_picks import flavor_for
 from doctor.plan.model import Disturbs, Step, Target
 from doctor.plan.pick import (
+    APART,
     CUDA,
     DRIVER,
     ENGINE,
@@ -218,16 +219,20 @@ class _Steps:
             names = [TORCH]
         if not names:
             return
-        python = self.target[PYTHON].want if PYTHON in self.target else None
-        changes = []
-        if python is not None and PYTHON in self.changed:
-            changes.append(f"Python {python}: {self.target[PYTHON].why}")
-        changes.append(
-            f"a managed environment{f' with Python {python}' if python else ''}, apart from the system's"
-        )
         for thing in names:
-            changes.append(_install(thing, self.target[thing].want, self.target.get(TORCH)))
-        yield _step("engine_env", "none", "environment", changes)
+            yield self._environment(thing)
+
+    def _environment(self, thing: str) -> Step:
+        """One engine, one environment."""
+        end = APART if thing == TRTLLM and TORCH + APART in self.target else ""
+        python = self.target.get(PYTHON + end)
+        changes = []
+        if python is not None and python.change:
+            changes.append(f"Python {python.want}: {python.why}")
+        with_python = f" with Python {python.want}" if python else ""
+        changes.append(f"a managed environment{with_python}, apart from the system's")
+        changes.append(_install(thing, self.target[thing].want, self.target.get(TORCH + end)))
+        return _step("engine_env", "none", "environment", changes)
 
 
 def _install(thing: str, version: str, torch: Target | None) -> str:

@@ -11,6 +11,7 @@ from doctor.plan import image
 from doctor.plan.driver_picks import flavor_for
 from doctor.plan.model import Target
 from doctor.plan.pick import (
+    APART,
     CUDA,
     DRIVER,
     ENGINE,
@@ -29,6 +30,7 @@ from doctor.plan.pick import (
     VLLM_CPU,
     Need,
     Pick,
+    base,
 )
 from doctor.plan.want import EngineWant, LaunchWant, LockWant, ModelWant, StackWant
 
@@ -43,7 +45,11 @@ SHOWN = (DRIVER, CUDA, VLLM, TRTLLM, VLLM_CPU, TENSORRT, TORCH, NCCL, PYTHON, EN
 def rows(catalog: Catalog, solution: Solution, knowledge: Knowledge) -> list[Target]:
     """One row for each thing of the stack and for every want that is not a thing."""
     maker = _Rows(catalog, solution, knowledge)
-    found = [maker.row(thing) for thing in SHOWN if thing in solution.picks]
+    shown = sorted(
+        (thing for thing in solution.picks if base(thing) in SHOWN),
+        key=lambda thing: (SHOWN.index(base(thing)), thing),
+    )
+    found = [maker.row(thing) for thing in shown]
     if DRIVER in solution.picks and catalog.problem.state.nvswitches:
         found.insert(1, maker.fabric_manager())
     found += [maker.row(thing) for thing in sorted(solution.picks) if thing.startswith(IMAGE + " ")]
@@ -85,17 +91,11 @@ class _Rows:
 
     def _follows(self, thing: str) -> bool:
         """What a wheel brings is in place when the engine is."""
-        if thing not in (NCCL, TENSORRT):
+        if base(thing) not in (NCCL, TENSORRT):
             return False
-        carrier = next(
-            (
-                self.solution.picks[item]
-                for item in (VLLM, TRTLLM, TORCH)
-                if item in self.solution.picks
-            ),
-            None,
-        )
-        return bool(carrier and carrier.installed)
+        carriers = (TRTLLM,) if thing == TENSORRT or thing.endswith(APART) else (VLLM, TORCH)
+        found = [self.solution.picks[item] for item in carriers if item in self.solution.picks]
+        return any(item.installed for item in found[:1])
 
     def have(self, thing: str) -> str | None:
         """What the host has of a thing."""
@@ -201,7 +201,7 @@ class _Rows:
             parts.insert(0, "it is here")
         elif pick.reason:
             parts.append(pick.reason)
-        if thing in (VLLM, TRTLLM, TORCH, CUDA) and not pick.installed:
+        if base(thing) in (VLLM, TRTLLM, TORCH, CUDA) and not pick.installed:
             parts += self._refusals(self._installed(thing), self.needs_on(thing))
             parts += self._why_not_newer(thing, pick)
         if pick.variant == "cu129" and thing == VLLM:

