@@ -17,7 +17,27 @@ from doctor.plan.model import Step
 from doctor.plan.remedy import RANK, Remedy, answering, before
 from doctor.plan.role_vars import UndecidedError
 
-ORDER = ["release_hold", "kernel_headers", "nvidia_repo", "nouveau_off", "nvidia_driver", "driver_lock", "fabric_manager", "persistence", "limits", "shm", "container_engine", "container_toolkit", "cdi_spec", "cgroup", "cuda_toolkit", "nccl", "ld_path", "wsl", "engine_env"]
+ORDER = [
+    "release_hold",
+    "kernel_headers",
+    "nvidia_repo",
+    "nouveau_off",
+    "nvidia_driver",
+    "driver_lock",
+    "fabric_manager",
+    "persistence",
+    "limits",
+    "shm",
+    "container_engine",
+    "container_toolkit",
+    "cdi_spec",
+    "cgroup",
+    "cuda_toolkit",
+    "nccl",
+    "ld_path",
+    "wsl",
+    "engine_env",
+]
 """Roles in the order of the stack, where needs leave it open; what has none comes last."""
 
 UNDO = {
@@ -59,6 +79,10 @@ def plan_steps(
         if finding.severity is Severity.INFO and not asked_for:
             continue
         remedy = _remedy(finding, setting)
+        named = setting.named.get(finding.id)
+        if remedy is None and named in steps:
+            _join(steps, steps[named], finding)
+            continue
         if remedy is None:
             if finding.severity is Severity.ERROR or asked_for:
                 _join(steps, _by_hand(finding), finding)
@@ -92,11 +116,11 @@ def _join(steps: dict[str, Step], step: Step, finding: Finding) -> None:
 
 
 def _drafted(draft: Step, setting: Setting, values: Values) -> Step:
-    """A draft of the target, with what its role says. Without a role for this host it is done by hand."""
+    """A draft of the target, with what its role says. A role that is not for this host leaves it to a person."""
     remedy = setting.remedies.get(draft.remedy or "")
-    if draft.remedy is None:
+    if remedy is None:
         return draft
-    if remedy is None or setting.outside is not None or setting.family not in remedy.families:
+    if setting.outside is not None or setting.family not in remedy.families:
         return msgspec.structs.replace(draft, remedy=None)
     told = _told(remedy, values)
     if isinstance(told, str):
