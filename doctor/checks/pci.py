@@ -7,9 +7,8 @@ from collections.abc import Callable
 from doctor.checks.base import WARN, Fix, Result, check, failed, passed, seen, skipped
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.subject import elsewhere, on_host
-from doctor.facts.areas.nvml import Gpu
 from doctor.facts.areas.pci import PciDevice
-from doctor.facts.model import FactUnknown, Known, NotApplicable, known_or
+from doctor.facts.model import FactUnknown, Known, known_or
 from doctor.facts.tree import Facts
 
 MACHINE = ("host.hardware", "host.container")
@@ -34,12 +33,25 @@ def _each(
     return faults
 
 
+def _told_by_nvml(f: Facts, address: str) -> bool:
+    """Whether NVML itself says that the link at an address is narrow."""
+    gpus = f.nvml.gpus.value.values() if isinstance(f.nvml.gpus, Known) else ()
+    return any(
+        isinstance(gpu.pci, Known)
+        and gpu.pci.value == address
+        and isinstance(gpu.pcie_width, Known)
+        and isinstance(gpu.pcie_width_max, Known)
+        and gpu.pcie_width.value < gpu.pcie_width_max.value
+        for gpu in gpus
+    )
+
+
 @check(
     "pci.link-degraded",
     title="Each GPU's PCIe link has all its lanes",
     severity=WARN,
     needs=("gpu.not-on-bus",),
-    reads=(*MACHINE, "pci.gpus"),
+    reads=(*MACHINE, "pci.gpus", "nvml.gpus"),
     sources=("forum-pcie-generation",),
     fix=Fix(
         "look again under load; if it stays, reseat the board or riser and check the slot's lanes in the firmware",
@@ -48,7 +60,10 @@ def _each(
     ),
 )
 def link_degraded(f: Facts, k: Knowledge) -> Result:
-    """Width now against the width the board has; a link that sysfs does not show is not judged."""
+    """Width now against the width the board has, by sysfs, for what NVML does not say of itself.
+
+    A link that NVML calls narrow is gpu.pcie-degraded's; one that sysfs does not show is not judged.
+    """
     skip = elsewhere(f)
     if skip:
         return skip
@@ -62,7 +77,7 @@ def link_degraded(f: Facts, k: Knowledge) -> Result:
         if now is None or best is None:
             return None
         widths.append(now)
-        return f"x{now} of x{best}" if now < best else None
+        return f"x{now} of x{best}" if now < best and not _told_by_nvml(f, gpu.address) else None
 
     faults = _each(gpus, wrong)
     if faults:
@@ -75,67 +90,11 @@ def link_degraded(f: Facts, k: Knowledge) -> Result:
         )
     if not widths:
         return skipped("these links show no width, as virtual ones do")
+    if any(_told_by_nvml(f, gpu.address) for gpu in gpus):
+        return skipped("NVML names the narrow link")
     return passed(
         f"{len(widths)} GPU links at full width: {', '.join(f'x{width}' for width in sorted(set(widths)))}"
     )
-
-
-def _busy(f: Facts, address: str) -> Gpu | None:
-    """The GPU at an address when NVML lists processes on it: only then its link is not reduced to save power."""
-    for gpu in f.nvml.gpus.value.values():
-        if isinstance(gpu.pci, Known) and gpu.pci.value == address:
-            if isinstance(gpu.processes, NotApplicable):
-                return None
-            return gpu if gpu.processes.value else None
-    return None
-
-
-@check(
-    "pci.link-slow",
-    title="The link of each busy GPU has its full speed",
-    severity=WARN,
-    needs=("gpu.not-on-bus",),
-    reads=(*MACHINE, "pci.gpus", "nvml.gpus"),
-    sources=("forum-pcie-generation",),
-    fix=Fix(
-        "check the slot's generation in the firmware, the riser and the cables",
-        command="sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",
-        kind="hardware",
-    ),
-)
-def link_slow(f: Facts, k: Knowledge) -> Result:
-    """An idle GPU lowers its link to save power, so only one that works is judged."""
-    skip = elsewhere(f)
-    if skip:
-        return skip
-    gpus = f.pci.gpus.value
-    if not gpus:
-        return skipped("no NVIDIA GPU on the bus")
-    judged: list[str] = []
-
-    def wrong(gpu: PciDevice) -> str | None:
-        now, best = known_or(gpu.link_speed, None), known_or(gpu.link_speed_max, None)
-        if now is None or best is None:
-            return None
-        if float(now) >= float(best):
-            judged.append(now)
-            return None
-        if _busy(f, gpu.address) is None:
-            return None
-        return f"{now} GT/s of {best} while it works"
-
-    faults = _each(gpus, wrong)
-    if faults:
-        return failed(
-            "; ".join(f"GPU {gpu.address} runs at {problem}" for gpu, problem in faults),
-            want="the speed the board has",
-            evidence=[
-                seen(f"pci.gpus.{gpu.address}.link_speed", problem) for gpu, problem in faults
-            ],
-        )
-    if not judged:
-        return skipped("every link is idle or shows no speed")
-    return passed(f"{len(judged)} GPU links at full speed: {', '.join(sorted(set(judged)))} GT/s")
 
 
 @check(
