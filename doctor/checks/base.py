@@ -35,6 +35,7 @@ NOT_AREAS = frozenset(
         "nccl_copies",
         "environments",
         "package_names",
+        "kernel_module",
     }
 )
 """Modules of this package that hold no checks. The others are areas: checks/<area>.py holds the ids <area>.*."""

@@ -5,30 +5,14 @@ from __future__ import annotations
 from doctor.checks import kernel_boot  # noqa: F401 - registers the rest of this area
 from doctor.checks.advice import build_module, by_family, install, install_headers
 from doctor.checks.base import ERROR, INFO, WARN, Fix, Result, check, failed, passed, seen, skipped
+from doctor.checks.kernel_module import BUILT, dkms_entries, files_of, is_built
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.subject import elsewhere
-from doctor.facts.areas.kernel import DkmsEntry, ModuleFile
+from doctor.facts.areas.kernel import ModuleFile
 from doctor.facts.model import FactUnknown, Known, known_or
 from doctor.facts.tree import Facts
 
 MACHINE = ("host.hardware", "host.container", "host.os_release")
-BUILT = ("built", "installed")
-
-
-def entries(f: Facts) -> list[DkmsEntry]:
-    """What DKMS knows of the nvidia module; empty where DKMS does not build it."""
-    return [row for row in known_or(f.kernel.dkms, []) if row.module.startswith("nvidia")]
-
-
-def files_of(f: Facts, kernel: str) -> list[ModuleFile]:
-    """nvidia.ko of one kernel."""
-    return [row for row in known_or(f.kernel.nvidia_files, []) if row.kernel == kernel]
-
-
-def is_built(f: Facts, kernel: str) -> bool:
-    """Whether there is a module for a kernel, built by DKMS or from elsewhere."""
-    by_dkms = any(row.kernel == kernel and row.state in BUILT for row in entries(f))
-    return by_dkms or bool(files_of(f, kernel))
 
 
 @check(
@@ -46,7 +30,7 @@ def headers_missing(f: Facts, k: Knowledge) -> Result:
     skip = elsewhere(f)
     if skip:
         return skip
-    if not entries(f):
+    if not dkms_entries(f):
         return skipped("DKMS does not build the driver's module here")
     running = f.kernel.running.value
     headers = known_or(f.kernel.headers, None)
@@ -77,7 +61,7 @@ def headers_gone(f: Facts, k: Knowledge) -> Result:
     skip = elsewhere(f)
     if skip:
         return skip
-    if not entries(f):
+    if not dkms_entries(f):
         return skipped("DKMS does not build the driver's module here")
     running = f.kernel.running.value
     headers = known_or(f.kernel.headers, None)
@@ -112,7 +96,7 @@ def compiler_mismatch(f: Facts, k: Knowledge) -> Result:
     skip = elsewhere(f)
     if skip:
         return skip
-    if not entries(f):
+    if not dkms_entries(f):
         return skipped("DKMS does not build the driver's module here")
     name, _, version = f.kernel.compiler.value.partition(" ")
     if name != "gcc":
@@ -160,7 +144,7 @@ def dkms_failed(f: Facts, k: Knowledge) -> Result:
     skip = elsewhere(f)
     if skip:
         return skip
-    rows = entries(f)
+    rows = dkms_entries(f)
     if not rows:
         return skipped("DKMS does not build the driver's module here")
     running = f.kernel.running.value

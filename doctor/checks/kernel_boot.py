@@ -11,18 +11,13 @@ from doctor.checks.advice import (
     rebuild_initramfs,
 )
 from doctor.checks.base import INFO, WARN, Fix, Result, check, failed, passed, seen, skipped
+from doctor.checks.kernel_module import dkms_entries, files_of, has_driver
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.subject import elsewhere
 from doctor.facts.model import Known, known_or
 from doctor.facts.tree import Facts
 
 MACHINE = ("host.hardware", "host.container", "host.os_release")
-
-
-def has_driver(f: Facts) -> bool:
-    """Whether an NVIDIA driver is installed or loaded here."""
-    found = (known_or(fact, None) for fact in (f.driver.package, f.driver.disk, f.driver.loaded))
-    return any(value is not None for value in found)
 
 
 @check(
@@ -53,7 +48,7 @@ def next_boot_no_module(f: Facts, k: Knowledge) -> Result:
         return skipped("no driver is installed")
     following = f.kernel.next_boot.value
     disk = f.driver.disk_next.value if isinstance(f.driver.disk_next, Known) else None
-    files = [row for row in known_or(f.kernel.nvidia_files, []) if row.kernel == following]
+    files = files_of(f, following)
     if disk is not None or files:
         what = f"nvidia {disk}" if disk is not None else files[0].path
         return passed(f"the next boot starts {following}, which has {what}")
@@ -67,7 +62,7 @@ def next_boot_no_module(f: Facts, k: Knowledge) -> Result:
 
 
 def _give_module(f: Facts, following: str, running: str) -> str:
-    if known_or(f.kernel.dkms, []):
+    if dkms_entries(f):
         return f"{install_headers(f, following)} && {build_module(following)}"
     branch = (known_or(f.driver.package, None) or "").partition(".")[0]
     if not branch:

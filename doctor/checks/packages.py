@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from doctor.checks import package_repositories  # noqa: F401 - registers the rest of this area
 from doctor.checks.advice import by_family, hold, install
 from doctor.checks.base import ERROR, WARN, Fix, Result, check, failed, passed, seen, skipped
+from doctor.checks.kernel_module import dkms_entries
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.package_names import (
     KERNEL,
@@ -327,7 +328,7 @@ def precompiled_kmod_lags(f: Facts, k: Knowledge) -> Result:
     kmods = [name for name in installed if name.startswith("kmod-nvidia") and "dkms" not in name]
     if not kmods:
         return skipped("no precompiled kmod is installed")
-    if any(row.module.startswith("nvidia") for row in known_or(f.kernel.dkms, [])):
+    if dkms_entries(f):
         return passed(f"{kmods[0]}, and DKMS builds the module for other kernels")
     if any(name.startswith("dnf-plugin-nvidia") for name in installed):
         return passed(f"{kmods[0]}, and dnf-plugin-nvidia holds kernels back that have no module")
