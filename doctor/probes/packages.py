@@ -1,9 +1,10 @@
 """What the package manager knows: files and one query, never a refresh, never a lock, never a written cache."""
 
+import re
 from typing import Callable, Dict, Tuple
 
 from doctor.probes import apt, openpgp, rpm
-from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
+from doctor.probes.fact import NOT_APPLICABLE, Fact, absent, known, not_applicable, unknown
 from doctor.probes.host import IN_CONTAINER, in_container
 from doctor.probes.source import Source
 
@@ -29,6 +30,10 @@ _RPM: Tuple[Tuple[str, Answer], ...] = (
     ("last_upgrade", rpm.last_upgrade),
     ("keys", rpm.keys),
 )
+PACKAGED = frozenset(
+    "debian ubuntu rhel fedora centos suse sles opensuse amzn ol rocky almalinux azurelinux".split()
+)
+"""Names in os-release of distributions whose packages are dpkg's or rpm's."""
 _FIELDS = tuple(name for name, _ in _APT) + ("modules",)
 
 
@@ -39,8 +44,8 @@ def probe(src: Source) -> Dict[str, Fact]:
     if in_container(src):
         return dict(facts, **{name: not_applicable(IN_CONTAINER) for name in _FIELDS})
     if not manager.ok:
-        reason = manager.reason or "neither dpkg nor rpm is here"
-        return dict(facts, **{name: unknown(reason, manager.via) for name in _FIELDS})
+        missing = without_database(src, manager)
+        return dict(facts, **{name: missing for name in _FIELDS})
     facts.update({name: ask(src) for name, ask in (_APT if manager.value == "apt" else _RPM)})
     if manager.value == "apt":
         facts["modules"] = not_applicable("apt has no module streams")
@@ -68,9 +73,20 @@ def manager_of(src: Source) -> Fact:
     return absent("/var/lib/dpkg/status, /var/lib/rpm")
 
 
+def without_database(src: Source, manager: Fact) -> Fact:
+    """Unknown where dpkg or rpm belongs; NotApplicable on a distribution that has neither."""
+    release = src.read("/etc/os-release")
+    names = re.findall(r"^ID(?:_LIKE)?=(.*)$", release.value, re.MULTILINE) if release.ok else []
+    words = " ".join(names).replace('"', "").split()
+    if manager.state != "absent" or not words or PACKAGED.intersection(words):
+        return unknown(manager.reason or "neither dpkg nor rpm is here", manager.via)
+    return not_applicable("%s manages its packages with neither dpkg nor rpm" % words[0])
+
+
 def installed_packages(src: Source) -> Fact:
     """Names and versions of the packages of interest, of whichever manager is here."""
     manager = manager_of(src)
     if not manager.ok:
-        return manager
+        missing = without_database(src, manager)
+        return missing if missing.state == NOT_APPLICABLE else manager
     return apt.installed(src) if manager.value == "apt" else rpm.installed(src)
