@@ -131,21 +131,25 @@ def _specs(host: Host, part: ContainersPart) -> list[CdiPart]:
 def _spec_text(host: Host, spec: CdiPart) -> str:
     driver = spec.driver or host.driver.library or "0"
     indexes = [str(board.index) for board in host.boards]
-    devices = spec.devices if spec.devices is not None else [*indexes, "all"]
+    every = ["all"] if host.d.platform == "wsl2" else [*indexes, "all"]
+    devices = spec.devices if spec.devices is not None else every
     lines = ["---", f"cdiVersion: {spec.version}", "containerEdits:", "  deviceNodes:"]
     if spec.version >= "0.7.0":
         lines.insert(3, "  additionalGids:\n  - 44")
-    lines += ["  - path: /dev/nvidiactl", "  env:", "  - NVIDIA_VISIBLE_DEVICES=void", "  mounts:"]
+    wsl = host.d.platform == "wsl2"
+    control = "/dev/dxg" if wsl else "/dev/nvidiactl"
+    lines += [f"  - path: {control}", "  env:", "  - NVIDIA_VISIBLE_DEVICES=void", "  mounts:"]
     for name in ("libcuda", "libnvidia-ml"):
-        path = f"{host.libdir}/{name}.so.{driver}"
+        path = f"/usr/lib/wsl/lib/{name}.so.1" if wsl else f"{host.libdir}/{name}.so.{driver}"
         lines += [f"  - containerPath: {path}", f"    hostPath: {path}", "    options:", "    - ro"]
     for path in spec.mounts:
         lines += [f"  - containerPath: {path}", f"    hostPath: {path}"]
     lines.append("devices:")
     for name in devices:
         nodes = indexes if name == "all" else [name.partition(":")[0]]
+        paths = ["/dev/dxg"] if wsl else [f"/dev/nvidia{number}" for number in nodes]
         lines += ["- containerEdits:", "    deviceNodes:"]
-        lines += [f"    - path: /dev/nvidia{number}" for number in nodes]
+        lines += [f"    - path: {path}" for path in paths]
         lines.append(f'  name: "{name}"')
     lines.append("kind: nvidia.com/gpu")
     return "\n".join(lines) + "\n"

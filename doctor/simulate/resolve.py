@@ -53,7 +53,7 @@ def resolve(raw: Any) -> Host:
     kernel = d.kernel or _default_kernel(d, distro)
     next_kernel = d.next_kernel or kernel
     driver = _driver(d, models, kernel == next_kernel)
-    d = _filled(d, driver)
+    d = _filled(d, models, driver)
     boards = _boards(d, models, driver)
     driver = _unloaded_if_refused(d, driver, boards)
     boards = tuple(_bound(board, driver) for board in boards)
@@ -182,16 +182,18 @@ def _native_cuda(d: Description, driver: Driver) -> str | None:
     return str(row.cuda) if row else None
 
 
-def _filled(d: Description, driver: Driver) -> Description:
+def _filled(d: Description, models: list[tuple[GpuPart, Model]], driver: Driver) -> Description:
     """The sections that a healthy host of this kind would have."""
     filled: dict[str, Any] = {}
-    if d.nvswitch and d.fabric_manager is None and not d.platform == "container":
+    if d.nvswitch and d.modules is None and any(_nvlink5(board) for _, board in models):
+        filled["modules_extra"] = sorted({*d.modules_extra, "ib_umad", "mlx5_ib"})
+    if d.nvswitch and d.fabric_manager is None and d.platform != "container":
         filled["fabric_manager"] = UnitPart(version=driver.loaded or driver.library)
     elif d.fabric_manager is not None and d.fabric_manager.version is None:
         gone = d.fabric_manager.state == "absent"
         version = None if gone else driver.loaded or driver.library
         filled["fabric_manager"] = msgspec.structs.replace(d.fabric_manager, version=version)
-    elif _refuses(d.fabric_manager, driver):
+    elif d.fabric_manager is not None and _refuses(d.fabric_manager, driver):
         filled["fabric_manager"] = msgspec.structs.replace(d.fabric_manager, state="failed")
     if d.platform == "wsl2":
         wsl = d.wsl or WslPart()
@@ -202,9 +204,14 @@ def _filled(d: Description, driver: Driver) -> Description:
     return msgspec.structs.replace(d, **filled) if filled else d
 
 
-def _refuses(unit: UnitPart | None, driver: Driver) -> bool:
+def _nvlink5(board: Model) -> bool:
+    """Blackwell's NVSwitches are driven through the InfiniBand stack (NVIDIA/gpu-operator#2781)."""
+    return board.nvlinks > 0 and float(board.capability) >= 10
+
+
+def _refuses(unit: UnitPart, driver: Driver) -> bool:
     """Fabric manager ends at once when its version is not the loaded driver's."""
-    return bool(unit and driver.loaded and unit.state == "active" and unit.version != driver.loaded)
+    return bool(driver.loaded) and unit.state == "active" and unit.version != driver.loaded
 
 
 def _boards(
