@@ -11,8 +11,8 @@ MAX_PATH = 4096
 MAX_DIGITS = 40
 """Longest whole number: more is no size, time or id, and converting megabytes of digits takes minutes."""
 PATH_TYPES = frozenset("file dir char block link socket fifo absent denied error".split())
-_INTEGERS = ("mode", "uid", "gid", "size", "mtime")
-_TEXTS = ("rdev", "target", "error", "read_error", "entries_error", "statvfs_error")
+_INTEGERS = frozenset(("mode", "uid", "gid", "size", "mtime"))
+_TEXTS = frozenset(("rdev", "target", "error", "read_error", "entries_error", "statvfs_error"))
 
 
 def parse(data: bytes) -> Any:
@@ -68,37 +68,52 @@ def paths(value: Any) -> None:
     """paths.json."""
     _want(isinstance(value, dict), "must hold a JSON object")
     for path, record in value.items():
-        _path(path, path)
-        _want(isinstance(record, dict), "%s must be an object" % _shown(path))
-        kind = record.get("type")
-        _want(isinstance(kind, str) and kind in PATH_TYPES, "%s: unknown type" % _shown(path))
-        for name in _INTEGERS:
-            _want(
-                record.get(name) is None or _is_int(record[name]),
-                "%s: %s must be a whole number" % (_shown(path), name),
-            )
-        for name in _TEXTS:
-            _want(
-                record.get(name) is None or _is_text(record[name]),
-                "%s: %s must be text" % (_shown(path), name),
-            )
-        _want(len(record.get("target") or "") <= MAX_PATH, "%s: target too long" % _shown(path))
-        if record.get("entries") is not None:
-            _entries(path, record["entries"])
-        if record.get("statvfs") is not None:
-            sizes = record["statvfs"]
-            _want(isinstance(sizes, dict), "%s: statvfs must be an object" % _shown(path))
-            for name in ("total", "free", "avail", "files"):
-                _want(
-                    _is_int(sizes.get(name)), "%s: statvfs needs a whole %s" % (_shown(path), name)
-                )
+        _path(path)
+        problem = _record_problem(record)
+        if problem:
+            raise ValueError("%s: %s" % (_shown(path), problem))
 
 
-def _entries(path: str, names: Any) -> None:
-    _want(isinstance(names, list), "%s: entries must be a list" % _shown(path))
-    for name in names:
-        good = _is_text(name) and name not in ("", ".", "..") and "/" not in name
-        _want(good and len(name) <= MAX_PATH, "%s: entries must be plain names" % _shown(path))
+def _record_problem(record: Any) -> str:
+    """What is wrong with one record; empty when nothing is. A recording has thousands: words are made only when needed."""
+    if not isinstance(record, dict):
+        return "must be an object"
+    kind = record.get("type")
+    if not isinstance(kind, str) or kind not in PATH_TYPES:
+        return "unknown type"
+    for name, item in record.items():
+        if item is None or name == "type":
+            continue
+        if name in _INTEGERS:
+            if not isinstance(item, int) or item is True or item is False:
+                return "%s must be a whole number" % name
+        elif name in _TEXTS:
+            if not isinstance(item, str) or "\0" in item:
+                return "%s must be text" % name
+            if name == "target" and len(item) > MAX_PATH:
+                return "target too long"
+        elif name == "entries":
+            if not isinstance(item, list):
+                return "entries must be a list"
+            if not all(isinstance(entry, str) and _is_name(entry) for entry in item):
+                return "entries must be plain names"
+        elif name == "statvfs" and not _is_statvfs(item):
+            return "statvfs needs whole numbers: total, free, avail, files"
+    return ""
+
+
+def _is_name(text: str) -> bool:
+    return (
+        0 < len(text) <= MAX_PATH
+        and "/" not in text
+        and "\0" not in text
+        and text not in (".", "..")
+    )
+
+
+def _is_statvfs(value: Any) -> bool:
+    names = ("total", "free", "avail", "files")
+    return isinstance(value, dict) and all(_is_int(value.get(name)) for name in names)
 
 
 def process(value: Any) -> None:
@@ -192,13 +207,16 @@ def _stream(record: Dict[str, Any], name: str) -> None:
         raise ValueError("%s_b64 is not base64" % name) from None
 
 
-def _path(path: str, shown: str) -> None:
-    good = path.startswith("/") and "\0" not in path and len(path) <= MAX_PATH
-    _want(good and ".." not in path.split("/"), "%s is not a plain absolute path" % _shown(shown))
+def _path(path: str) -> None:
+    good = path[:1] == "/" and "\0" not in path and len(path) <= MAX_PATH
+    if good and ".." in path:
+        good = ".." not in path.split("/")
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise ValueError("%s is not a plain absolute path" % _shown(shown)) from None
+        good = False
+    if not good:
+        raise ValueError("%s is not a plain absolute path" % _shown(path))
 
 
 def _is_int(value: Any) -> bool:
