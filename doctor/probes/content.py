@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, Dict, Match
 
-from doctor.probes import public, secret
+from doctor.probes import public, secret, variable
 from doctor.probes.identity import HOST_FILES, SERIAL_FILES, json_object
 from doctor.probes.pseudonym import Pseudonyms
 
@@ -20,9 +20,7 @@ _REMOTE_MOUNT = re.compile(
     r"(?m)^(?P<host>[^\s/:]+|\[[0-9a-fA-F:]+\]|(?<=//)[^\s/]+):(?P<path>/\S*)(?= \S+ (?:nfs4?|ceph|lustre|glusterfs|beegfs)\b)"
 )
 _SHARE = re.compile(r"(?m)^//(?P<host>[^\s/]+)/(?P<path>\S*)(?= \S+ (?:cifs|smb3)\b)")
-_MOUNT_USER = re.compile(
-    r"(?P<head>\b(?:username|user|credentials)=)(?P<value>[^\s,]+)"
-)
+_MOUNT_USER = re.compile(r"(?P<head>\b(?:username|user|credentials)=)(?P<value>[^\s,]+)")
 _REQUESTED = re.compile(r"(?m)^(?P<head>Requested-By: )(?P<user>\S+)")
 _LIST_FILE = re.compile(r"(?P<head>/var/lib/apt/lists/(?:partial/)?)(?P<name>[^/\s]+)")
 _SHM_FILE = re.compile(r"(?P<head>/dev/shm/)(?P<name>[^/\s]+)")
@@ -88,7 +86,7 @@ class Content:
             name: secret.HIDDEN
             if secret.is_secret_name(name) and value
             else self._value(name, value)
-            for name, value in public.environment(env).items()
+            for name, value in variable.allowed(env).items()
         }
 
     def _value(self, name: str, value: str) -> str:
@@ -116,7 +114,7 @@ class Content:
         if path == "/proc/cmdline":
             text = public.kernel_arguments(text)
         elif path.endswith("/environ"):
-            kept = [self.variable(item) for item in public.assignments(text.split("\0"))]
+            kept = [self.variable(item) for item in variable.assignments(text.split("\0"))]
             return "".join(item + "\0" for item in kept)
         elif re.match(r"/proc/\d+/cmdline\Z", path):
             return "\0".join(self.text(item) for item in secret.cut_arguments(text.split("\0")))
@@ -208,7 +206,7 @@ class Content:
     def _unit_item(self, match: Match[str]) -> str:
         item = match.group("quoted") or match.group("single") or match.group("bare")
         name = item.partition("=")[0]
-        shown = item if public.ENVIRONMENT.match(name) else name + "=(hidden)"
+        shown = item if variable.may_be_recorded(name) else name + "=(hidden)"
         quote = '"' if match.group("quoted") else "'" if match.group("single") else ""
         return quote + shown + quote
 

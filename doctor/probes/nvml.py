@@ -1,7 +1,6 @@
 """What NVML says of the driver and of each GPU, asked in a disposable child; without pynvml, what `nvidia-smi -q -x` prints."""
 
 import re
-import xml.etree.ElementTree as ElementTree
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from doctor.probes.fact import Fact, known, not_applicable, unknown
@@ -227,6 +226,8 @@ def parse_smi(text: str, rc: int) -> Any:
     if rc != 0 or "<nvidia_smi_log>" not in text:
         said = text.strip().splitlines()
         return unknown("nvidia-smi: %s" % (said[0][:200] if said else "exit %d" % rc))
+    import xml.etree.ElementTree as ElementTree  # only where pynvml is not: 5 ms to import
+
     try:
         root = ElementTree.fromstring(text[text.index("<nvidia_smi_log>") :])  # noqa: S314 - own tool's output, no DTD
     except ElementTree.ParseError as error:

@@ -4,8 +4,6 @@ import json
 import sys
 from typing import Any, Dict, List
 
-from doctor.probes.no_exec import forbid_changes
-
 NO_PYNVML = "pynvml is not installed"
 """What the child says when it has no binding; the probe then asks nvidia-smi."""
 DEVICE_CALLS = (
@@ -132,6 +130,8 @@ class Asker:
 
 def main(args: List[str]) -> None:
     """Print init, devices and calls as JSON lines."""
+    from doctor.probes.no_exec import forbid_changes  # ctypes: only in the child
+
     say(guarded=forbid_changes())
     try:
         import pynvml as nvml

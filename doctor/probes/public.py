@@ -22,19 +22,6 @@ _PATH_WORDS = re.compile(
     r"\$\w+(?:\([\w.]*\))?|v?[\d.]+|simple|pypi|whl|cu\d+|apt|yum|dnf|noble|jammy|focal|bookworm|trixie|path-\d+|)\Z"
 )
 
-ENVIRONMENT = re.compile(
-    r"(?:CUDA|NVIDIA|NCCL|NV|VLLM|TORCH|TORCHINDUCTOR|PYTORCH|TRTLLM|TLLM|TENSORRT|TRT|UCX|OMP|MKL|OMPI_MCA|UCC|SHARP|GLOO|"
-    r"FLASHINFER|TRITON|RAY|CUDNN|CUBLAS|NUMBA|MELLANOX|XLA|TOKENIZERS|HF_HUB|LC)_[A-Z0-9_]+\Z"
-    r"|(?:LD_LIBRARY_PATH|LD_PRELOAD|LD_AUDIT|PATH|HOME|LANG|TERM|SHELL|NO_COLOR|COLUMNS|HF_HOME|HF_ENDPOINT|TRANSFORMERS_CACHE|"
-    r"TRANSFORMERS_OFFLINE|XDG_RUNTIME_DIR|XDG_CACHE_HOME|XDG_CONFIG_HOME|DOCKER_HOST|DOCKER_CONTEXT|DOCKER_CONFIG|"
-    r"CONTAINER_HOST|PYTHONPATH|PYTHONHOME|VIRTUAL_ENV|CONDA_PREFIX|CONDA_DEFAULT_ENV|UV_PROJECT_ENVIRONMENT|"
-    r"SUDO_UID|SUDO_GID|SUDO_USER|SUDO_COMMAND|WSL_DISTRO_NAME|WSL_INTEROP|WSL2_GUI_APPS_ENABLED|container|KUBERNETES_PORT|"
-    r"KUBERNETES_SERVICE_HOST|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|all_proxy|ALL_PROXY|MODULEPATH|LOADEDMODULES|"
-    r"CC|CXX|CUDAHOSTCXX|CPATH|LIBRARY_PATH|TMPDIR|SLURM_JOB_ID|SLURM_GPUS|SLURM_JOB_GPUS|GPU_DEVICE_ORDINAL|"
-    r"HF_TOKEN|HUGGING_FACE_HUB_TOKEN|NGC_API_KEY|NGC_CLI_API_KEY|OPENAI_API_KEY|API_KEY)\Z"
-)
-"""Environment names that decide something about GPUs, engines or where things live; of secret ones only that they are set."""
-
 _KERNEL_KEYS = re.compile(
     r"(?:nouveau|nova_core|nvidia[\w-]*|vfio[\w-]*|kvm[\w-]*|module|efi|rd\.driver|modprobe|intel_idle|processor|usbcore|"
     r"amd_pstate|iommu)(?:\.[\w.-]+)?\Z"
@@ -99,16 +86,6 @@ def public_path(path: str, names: "Pseudonyms") -> str:
     """The path of a URL on a private host: known words stay, other parts are renamed, a query goes."""
     parts = path.split("?", 1)[0].split("#", 1)[0].split("/")
     return "/".join(part if _PATH_WORDS.match(part) else names.name("path", part) for part in parts)
-
-
-def environment(env: Dict[str, str]) -> Dict[str, str]:
-    """Only variables whose name is on the list."""
-    return {name: value for name, value in env.items() if ENVIRONMENT.match(name)}
-
-
-def assignments(items: List[str]) -> List[str]:
-    """The same for NAME=VALUE items."""
-    return [item for item in items if ENVIRONMENT.match(item.partition("=")[0])]
 
 
 def kernel_arguments(line: str) -> str:

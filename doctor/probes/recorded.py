@@ -9,6 +9,7 @@ from doctor.probes import shape
 from doctor.probes import source as limits
 from doctor.probes.fact import Fact, unknown
 from doctor.probes.source import Source
+from doctor.probes.variable import may_be_recorded
 
 FORMAT = 1
 """The recording format this version reads and writes."""
@@ -188,11 +189,8 @@ class RecordedSource(Source):
     def env(self, name: str) -> Fact:
         """As on the host; a variable whose name was not allowed into the recording is Unknown, not unset."""
         fact = super().env(name)
-        if fact.state == "absent" and not self._missing_is_absent:
-            from doctor.probes.public import ENVIRONMENT
-
-            if not ENVIRONMENT.match(name):
-                return unknown("not recorded", fact.via)
+        if fact.state == "absent" and not self._missing_is_absent and not may_be_recorded(name):
+            return unknown("not recorded", fact.via)
         return fact
 
 

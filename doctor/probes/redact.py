@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any, Dict, Iterable, List, Tuple
 
-from doctor.probes import docker_answer, public, secret
+from doctor.probes import docker_answer, public, secret, variable
 from doctor.probes.content import Content
 from doctor.probes.identity import Documents, learn, reserve
 from doctor.probes.pseudonym import Pseudonyms
@@ -164,7 +164,7 @@ class _Rewriter:
         if isinstance(value, list):
             if kind == docker_answer.ENV:
                 return [
-                    self.to.variable(item) for item in public.assignments(list(map(str, value)))
+                    self.to.variable(item) for item in variable.assignments(list(map(str, value)))
                 ]
             if kind == docker_answer.ARGS:
                 return [self.to.text(item) for item in secret.cut_arguments(list(map(str, value)))]

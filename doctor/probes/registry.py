@@ -14,7 +14,7 @@ DEADLINE = 25.0
 """Seconds after which a probe that has not answered is Unknown: above the longest child deadline."""
 NOT_AREAS = frozenset(
     "__main__ fact source live recorded recording record registry redact nvml_child cuda_child no_exec elf wheel docker_api cdi toml_subset apt rpm openpgp boot_loader kernel_log kernel_modules "
-    "child unix_http content docker_answer identity pseudonym public secret shape".split()
+    "child unix_http content docker_answer identity pseudonym public secret shape variable".split()
 )
 """Modules of this package that hold no area."""
 

@@ -38,7 +38,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 def test_it_has_the_fixed_documents(recorded: tuple[Path, dict[str, Any]]) -> None:
     out, _ = recorded
     names = {item.name for item in out.iterdir()}
-    assert names >= {"manifest.json", "paths.json", "process.json", "nvml.json", "cuda.json", "http.json", "cmds", "files"}
+    assert names >= {
+        "manifest.json",
+        "paths.json",
+        "process.json",
+        "nvml.json",
+        "cuda.json",
+        "http.json",
+        "cmds",
+        "files",
+    }
     manifest = json.loads((out / "manifest.json").read_text())
     assert (manifest["format"], manifest["redacted"], manifest["missing"]) == (1, True, "unknown")
 
@@ -74,7 +83,9 @@ def test_it_is_judged_as_the_host_is(recorded: tuple[Path, dict[str, Any]]) -> N
 
 def test_nothing_of_this_host_is_named(recorded: tuple[Path, dict[str, Any]]) -> None:
     out, _ = recorded
-    words = {value for kind, value in of_this_host() if is_distinct(value) or kind.startswith("addr")}
+    words = {
+        value for kind, value in of_this_host() if is_distinct(value) or kind.startswith("addr")
+    }
     words |= {value for kind, value in of_this_host() if kind == "mac" and set(value) - set("0:")}
     words -= {"00:00:00:00:00:00", "0000:0000:0000:0000:0000:0000:0000:0001"}
     for file in [out, *out.rglob("*")]:
@@ -146,7 +157,15 @@ def test_the_command_says_where_and_how_to_judge_it(tmp_path: Path) -> None:
 def _state_of_the_host() -> dict[str, Any]:
     """Sizes, times and modes of what a look could change."""
     found: dict[str, Any] = {}
-    for top in ("/etc", "/var/lib/dpkg", "/var/lib/apt", "/dev", "/boot", "/lib/modules", "/usr/lib/modules"):
+    for top in (
+        "/etc",
+        "/var/lib/dpkg",
+        "/var/lib/apt",
+        "/dev",
+        "/boot",
+        "/lib/modules",
+        "/usr/lib/modules",
+    ):
         for folder, _, names in os.walk(top):
             if folder.startswith(("/dev/pts", "/dev/shm", "/dev/fd")):
                 continue
@@ -166,7 +185,9 @@ def test_a_live_look_changes_nothing_on_the_host() -> None:
     before = _state_of_the_host()
     registry.run(LiveSource())
     after = _state_of_the_host()
-    assert {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)} == set()
+    assert {
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    } == set()
 
 
 WRITES = "open,openat,openat2,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,mknod,mknodat,chmod,fchmodat,chown,fchownat,lchown,truncate,mount,umount2,init_module,finit_module,delete_module,setxattr,utimensat,sethostname,settimeofday,reboot,swapon"
@@ -183,5 +204,7 @@ def test_a_live_look_asks_the_kernel_for_no_change(tmp_path: Path) -> None:
         pytest.skip("strace may not trace here")
     assert json.loads(done.stdout)["errors"] == {}
     harmless = ('"/dev/null"', '"/dev/tty"', "O_RDONLY", "O_PATH", " resumed>", "+++", "---")
-    changes = [line for line in log.read_text().splitlines() if not any(word in line for word in harmless)]
+    changes = [
+        line for line in log.read_text().splitlines() if not any(word in line for word in harmless)
+    ]
     assert changes == []
