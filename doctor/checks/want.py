@@ -22,6 +22,7 @@ STATE = (
     "pci.gpus",
     "pci.nvswitches",
     "host.os_release",
+    "host.machine",
     "host.glibc",
     "host.hardware",
     "host.container",
@@ -73,8 +74,10 @@ def stack(f: Facts, k: Knowledge) -> Result:
     if not any(isinstance(item, (PackageWant, ImageWant)) for item in k.wants):
         return skipped(NOTHING)
     from doctor.plan.make import make_plan
+    from doctor.report.model import HostName
 
-    plan = make_plan(f, [], [item for item in k.wants if not isinstance(item, StackWant)], k)
+    asked = [item for item in k.wants if not isinstance(item, StackWant)]
+    plan = make_plan(f, [], asked, k, host=HostName(name=""), roles={})
     command = f"doctor plan {_asked(k)}"
     if plan.status == "satisfied":
         return passed(

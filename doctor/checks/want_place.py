@@ -17,6 +17,7 @@ from doctor.checks.want_subject import (
 from doctor.facts.model import known_or
 from doctor.facts.tree import Facts
 from doctor.matrix import query
+from doctor.matrix.model import OptionValues
 from doctor.plan.container_line import Container
 from doctor.plan.launch import EngineCommand
 from doctor.plan.want import LaunchWant
@@ -44,9 +45,12 @@ def memory_share(f: Facts, k: Knowledge, engine: EngineCommand | None) -> float:
         if engine is not None and engine.image is not None
         else None
     )
-    row = query.option_values(
-        k.matrix, "vllm serve", "--gpu-memory-utilization", version or "0.33.0"
-    )
+    name = "--gpu-memory-utilization"
+    if version is not None:
+        row = query.option_values(k.matrix, "vllm serve", name, version)
+    else:
+        newest = (item for item in k.matrix.rows(OptionValues) if item.name == name)
+        row = next((item for item in newest if item.until is None), None)
     return float(row.default) if row is not None and row.default else 0.9
 
 

@@ -75,7 +75,7 @@ def _pick(version: DriverVersion, installed: bool, state: HostState, matrix: Mat
 def _needs(
     version: DriverVersion, row: Branch | None, installed: bool, state: HostState, matrix: Matrix
 ) -> list[Need]:
-    needs = [_for_gpus(version, row, state, matrix)]
+    needs = [_for_gpus(version, row, installed, state, matrix)]
     if row is not None:
         needs.append(_for_flavor(version, row, state, matrix))
         last = state.distribution.last_cuda if state.distribution else None
@@ -97,15 +97,17 @@ def _needs(
     return needs
 
 
-def _for_gpus(version: DriverVersion, row: Branch | None, state: HostState, matrix: Matrix) -> Need:
+def _for_gpus(
+    version: DriverVersion, row: Branch | None, installed: bool, state: HostState, matrix: Matrix
+) -> Need:
     def test(pick: Pick) -> bool | None:
-        answers = [_knows(gpu, version, matrix) for gpu in pick.data]
+        answers = [_knows(gpu, version, installed, matrix) for gpu in pick.data]
         return False if False in answers else None if None in answers else True
 
     say = f"driver {version} must know every GPU"
     families = []
     for gpu in state.gpus:
-        if gpu.family is not None and _knows(gpu, version, matrix) is False:
+        if gpu.family is not None and _knows(gpu, version, installed, matrix) is False:
             families.append(gpu.family)
             say = f"driver {version} does not know {gpu.name}: {gpu_limit(gpu)}"
     return Need(GPU, test, (rule("driver.gpu", say, row, *families),), "gpus")
@@ -125,7 +127,10 @@ def gpu_limit(gpu: GpuSeen) -> str:
     return f"it is known to drivers {' and '.join(item for item in (first, last) if item) or 'no source names'}"
 
 
-def _knows(gpu: GpuSeen, version: DriverVersion, matrix: Matrix) -> bool | None:
+def _knows(gpu: GpuSeen, version: DriverVersion, installed: bool, matrix: Matrix) -> bool | None:
+    """What NVML opened is known to the driver that is here, whatever the matrix says."""
+    if installed and (gpu.answered or (gpu.family is not None and gpu.family.integrated)):
+        return True
     if gpu.family is not None:
         return query.supports(matrix, gpu.family, version)
     if gpu.capability is None:

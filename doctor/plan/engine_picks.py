@@ -18,6 +18,7 @@ from doctor.plan.gpu_needs import (
     installed_version,
     least_capability,
     listed_capability,
+    machine_need,
     python_need,
 )
 from doctor.plan.pick import (
@@ -137,8 +138,8 @@ def _vllm_needs(
     if variant == "cu129":
         statement = matrix.statement("vllm_rules", "vllm.cu129-glibc")
         floor = GlibcVersion.maybe(statement.minimum or "") if statement else None
-    if floor is not None:
-        yield glibc_need(name, "vllm.glibc", floor, row, state)
+    yield glibc_need(name, "vllm.glibc", floor, row, state, matrix)
+    yield machine_need(name, row, state)
 
 
 def vllm_cpu_picks(state: HostState, matrix: Matrix) -> list[Pick]:

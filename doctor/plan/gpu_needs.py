@@ -130,10 +130,31 @@ def built_for(name: str, build: Any) -> Need:
     )
 
 
-def glibc_need(name: str, id: str, floor: GlibcVersion, row: Any, state: HostState) -> Need:
-    """The system's C library is new enough for a wheel."""
+def glibc_need(
+    name: str, id: str, floor: GlibcVersion | None, row: Any, state: HostState, matrix: Matrix
+) -> Need:
+    """The system's C library is new enough for a wheel. A wheel whose label says nothing is not trusted on an old system."""
+    known = matrix.statement("torch_rules", "torch.glibc-floor")
+    modern = GlibcVersion.maybe(known.minimum or "") if known is not None else None
 
     def test(pick: Pick) -> bool | None:
-        return None if state.glibc is None else state.glibc >= floor
+        if state.glibc is None:
+            return None
+        if floor is not None:
+            return state.glibc >= floor
+        return True if modern is not None and state.glibc >= modern else None
 
-    return Need(OS, test, (rule(id, f"{name} needs glibc {floor} or newer", row),), "glibc")
+    say = f"{name} needs glibc {floor} or newer"
+    if floor is None:
+        say = f"no source says which glibc {name} needs"
+    return Need(OS, test, (rule(id, say, row, known),), "glibc")
+
+
+def machine_need(name: str, row: Any, state: HostState) -> Need:
+    """The rows of torch and vLLM are of the wheels for x86-64."""
+    say = f"the matrix has {name} for x86-64 only"
+
+    def test(pick: Pick) -> bool | None:
+        return True if state.machine in ("x86_64", None) else None
+
+    return Need(OS, test, (rule("wheel.machine", say, row),), f"wheels for {state.machine}")

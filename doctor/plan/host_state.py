@@ -26,6 +26,8 @@ class GpuSeen(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     capability: ComputeCapability | None
     row: Any = None
+    answered: bool = False
+    """NVML opened it."""
 
     @property
     def family(self) -> Gpu | None:
@@ -56,6 +58,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     nvswitches: int = 0
     os: Any = None
     os_name: str = ""
+    machine: str | None = None
+    """x86_64 or aarch64."""
     glibc: GlibcVersion | None = None
     driver: DriverVersion | None = None
     driver_origin: str | None = None
@@ -124,6 +128,7 @@ def read_host(facts: Facts, matrix: Matrix) -> HostState:
         nvswitches=len(read.value("nvswitches", facts.pci.nvswitches, [])),
         os=os_row,
         os_name=os_name,
+        machine=_first(facts.host.machine),
         glibc=GlibcVersion.maybe(str(read.value("glibc", facts.host.glibc, ""))),
         driver=driver,
         driver_origin=origin,
@@ -204,7 +209,9 @@ def _gpus(read: _Reader, facts: Facts, matrix: Matrix) -> tuple[GpuSeen, ...]:
     counted: dict[str, GpuSeen] = {}
     for name, capability, row in boards:
         before = counted[name].count if name in counted else 0
-        counted[name] = GpuSeen(name=name, count=before + 1, capability=capability, row=row)
+        counted[name] = GpuSeen(
+            name=name, count=before + 1, capability=capability, row=row, answered=bool(named)
+        )
     return tuple(counted.values())
 
 

@@ -13,6 +13,7 @@ from doctor.plan.gpu_needs import (
     glibc_need,
     gpu_known_to,
     installed_version,
+    machine_need,
     python_need,
 )
 from doctor.plan.pick import CUDA, NCCL, OS, PYTHON, TORCH, Need, Pick, rule
@@ -105,8 +106,8 @@ def _torch_needs(
     if build is not None:
         yield built_for(name, build)
     yield python_need(name, "torch.python", row.requires_python, row, environment)
-    if row.glibc is not None:
-        yield glibc_need(name, "torch.glibc", row.glibc, row, state)
+    yield glibc_need(name, "torch.glibc", row.glibc, row, state, matrix)
+    yield machine_need(name, row, state)
     if row.nccl is not None and not variant:
         pinned = row.nccl
         yield Need(
