@@ -150,7 +150,7 @@ def images_run(f: Facts, k: Knowledge) -> Result:
 
 
 def _three(version: str) -> str:
-    """12.2.1.006 of an image -> 12.2.1: the fourth field numbers the build."""
+    """The release of an image: a fourth field numbers the build."""
     return ".".join(version.split(".")[:3])
 
 

@@ -373,5 +373,17 @@ class Description(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of a description, for `doctor schema description`."""
-    return msgspec.json.schema(Description)
+    """JSON Schema of a description, for `doctor schema description`: what `decode` takes, YAML's words included."""
+    found: dict[str, Any] = _with_plain_words(msgspec.json.schema(Description))
+    return found
+
+
+def _with_plain_words(value: Any) -> Any:
+    """Where text is meant, YAML may have read a number or on and off; the decoder gives the text back."""
+    if isinstance(value, list):
+        return [_with_plain_words(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "string":
+        return {**value, "type": ["string", "integer", "boolean"]}
+    return {key: _with_plain_words(item) for key, item in value.items()}

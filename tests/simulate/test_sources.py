@@ -18,7 +18,6 @@ from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
 from tests.simulate.hosts import hosts, hosts_of_checks
 
-
 TEMPLATES = [
     (r"^/(usr/)?lib/modules/[^/]+", "/lib/modules/*"),
     (r"^/boot/((initrd|initramfs|vmlinuz|config|System\.map)[.a-z]*)-.*", r"/boot/\1-*"),

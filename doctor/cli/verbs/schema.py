@@ -35,9 +35,9 @@ def _schema(name: str) -> dict[str, object]:
 
         found = msgspec.json.schema(AnyEvent)
     else:
-        from doctor.simulate.description import Description
+        from doctor.simulate.description import schema as of_description
 
-        found = msgspec.json.schema(Description)
+        found = of_description()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"doctor {name}",
