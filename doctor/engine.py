@@ -33,6 +33,7 @@ from doctor.facts.model import Known, Unknown
 from doctor.facts.tree import AREAS, Facts, decode
 from doctor.probes import registry
 from doctor.probes.source import Source
+from doctor.redact import redact_tree
 from doctor.report.model import HostName, Report, Unseen, next_step
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def check_facts(raw: dict[str, Any], options: Options, emit: Emit = ignore) -> R
     tell = Clock(emit)
     tell(RunStarted(verb="check", source=options.label))
     knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
-    return judge(raw, chosen(options), knowledge, options, tell)
+    return judge(redact_tree(raw), chosen(options), knowledge, options, tell)
 
 
 def listed(only: str | None, overlays: tuple[Path, ...]) -> list[tuple[base.Check, Knowledge]]:

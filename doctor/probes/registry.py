@@ -7,6 +7,7 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from doctor.probes.fact import Fact, unknown
+from doctor.probes.secret import cut, cut_tree
 from doctor.probes.source import Source
 
 SCHEMA = "doctor.facts/1"
@@ -69,9 +70,11 @@ class Run:
         if self._on_event:
             self._on_event(area, "started", 0)
         try:
-            self._results[area] = load(area)(self._source)
+            found = load(area)(self._source)
+            # secrets are cut here, beside the slow probes: whatever is shown or sent comes from these facts
+            self._results[area] = {name: cut_tree(_leaf(fact)) for name, fact in found.items()}
         except Exception as error:
-            self._errors[area] = "%s: %s" % (type(error).__name__, error)
+            self._errors[area] = cut("%s: %s" % (type(error).__name__, error))
         self._timing[area] = int((time.monotonic() - started) * 1000)
         if self._on_event:
             self._on_event(area, "finished", self._timing[area])
@@ -90,11 +93,7 @@ class Run:
                 errors[area] = "no answer in time"
                 facts[area] = {"": unknown("the probe gave no answer in time", area).json()}
             else:
-                try:
-                    facts[area] = {name: _leaf(fact) for name, fact in self._results[area].items()}
-                except TypeError as error:
-                    errors[area] = str(error)
-                    facts[area] = {"": unknown("the probe failed: %s" % error, area).json()}
+                facts[area] = self._results[area]
         return {
             "schema": SCHEMA,
             "facts": facts,

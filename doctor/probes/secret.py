@@ -54,8 +54,18 @@ def _compiled(pattern: str) -> Pattern[str]:
     return re.compile(pattern)
 
 
+_WORTH = re.compile(
+    r"://|token|secret|passw|passphrase|pwd|credential|key|auth|bearer|signature|sig=|hf_|sk-|nvapi-|gh[pousr]_|github_pat_|"
+    r"glpat-|dckr_pat_|pypi-|xox|akia|aiza|eyj|grub\.pbkdf2",
+    re.IGNORECASE,
+)
+"""Every secret's text holds one of these: a report has thousands of texts, and nearly none has."""
+
+
 def cut(text: str) -> str:
     """The text without secrets. Idempotent; text without a secret comes back as it is."""
+    if not _WORTH.search(text):
+        return text
     low = text.lower()
     for rule in _RULES:
         if any(word in low for word in rule[0]):
@@ -84,9 +94,11 @@ def cut_arguments(arguments: Sequence[str]) -> List[str]:
 
 def is_secret_name(name: str) -> bool:
     """Whether a setting or variable of this name holds a secret."""
-    return bool(
-        _compiled(r"(?i)(?:%s|auth|authorization|x-registry-auth)\Z" % _NAME).match(name)
-    ) and not _NOT_SECRET_NAME.search(name)
+    return (
+        bool(_WORTH.search(name))
+        and bool(_compiled(r"(?i)(?:%s|auth|authorization|x-registry-auth)\Z" % _NAME).match(name))
+        and not _NOT_SECRET_NAME.search(name)
+    )
 
 
 def cut_tree(value: Any) -> Any:
