@@ -128,181 +128,25 @@ _FEDORA = {
     "43": ("6.17.1-300.fc43.{arch}", "2.42", "15.2.1", "3.14.0"),
     "44": ("6.19.4-200.fc44.{arch}", "2.43", "16.0.1", "3.14.3"),
 }
-_OTHERS = (
-    Release(
-        id="amzn",
-        version="2023",
-        family="rhel",
-        pretty="Amazon Linux 2023.8",
-        like="fedora",
-        kernel="6.1.147-172.266.amzn2023.{arch}",
-        glibc="2.34",
-        gcc="11.5.0",
-        python="3.9.23",
-    ),
-    Release(
-        id="amzn",
-        version="2",
-        family="rhel",
-        pretty="Amazon Linux 2",
-        like="centos rhel fedora",
-        kernel="5.10.238-234.956.amzn2.{arch}",
-        glibc="2.26",
-        gcc="7.3.1",
-        python="3.7.16",
-    ),
-    Release(
-        id="opensuse-leap",
-        version="15.6",
-        family="suse",
-        pretty="openSUSE Leap 15.6",
-        like="suse opensuse",
-        kernel="6.4.0-150600.23.65-default",
-        glibc="2.38",
-        gcc="7.5.0",
-        python="3.6.15",
-    ),
-    Release(
-        id="opensuse-tumbleweed",
-        version="",
-        family="suse",
-        pretty="openSUSE Tumbleweed",
-        like="opensuse suse",
-        kernel="6.17.7-1-default",
-        glibc="2.42",
-        gcc="15.2.1",
-        python="3.13.9",
-    ),
-    Release(
-        id="sles",
-        version="15.6",
-        family="suse",
-        pretty="SUSE Linux Enterprise Server 15 SP6",
-        like="suse",
-        kernel="6.4.0-150600.23.65-default",
-        glibc="2.38",
-        gcc="7.5.0",
-        python="3.6.15",
-    ),
-    Release(
-        id="sles",
-        version="15.7",
-        family="suse",
-        pretty="SUSE Linux Enterprise Server 15 SP7",
-        like="suse",
-        kernel="6.4.0-150700.53.16-default",
-        glibc="2.38",
-        gcc="7.5.0",
-        python="3.6.15",
-    ),
-    Release(
-        id="arch",
-        version="",
-        family="other",
-        pretty="Arch Linux",
-        kernel="6.17.8-arch1-1",
-        glibc="2.42",
-        gcc="15.2.1",
-        python="3.13.7",
-    ),
-    Release(
-        id="manjaro",
-        version="",
-        family="other",
-        pretty="Manjaro Linux",
-        like="arch",
-        kernel="6.12.48-1-MANJARO",
-        glibc="2.42",
-        gcc="15.2.1",
-        python="3.13.7",
-    ),
-    Release(
-        id="nixos",
-        version="24.05",
-        family="other",
-        pretty="NixOS 24.05 (Uakari)",
-        codename="uakari",
-        kernel="6.6.68",
-        glibc="2.39",
-        gcc="13.2.0",
-        python="3.11.10",
-    ),
-    Release(
-        id="nixos",
-        version="25.05",
-        family="other",
-        pretty="NixOS 25.05 (Warbler)",
-        codename="warbler",
-        kernel="6.12.41",
-        glibc="2.40",
-        gcc="14.2.1",
-        python="3.12.11",
-    ),
-    Release(
-        id="solus",
-        version="4.7",
-        family="other",
-        pretty="Solus 4.7 Endurance",
-        kernel="6.12.9-312.current",
-        glibc="2.40",
-        gcc="14.2.0",
-        python="3.11.11",
-    ),
-    Release(
-        id="gentoo",
-        version="2.17",
-        family="other",
-        pretty="Gentoo Linux",
-        kernel="6.12.54-gentoo-dist",
-        glibc="2.41",
-        gcc="14.3.1",
-        python="3.13.7",
-    ),
-    Release(
-        id="pop",
-        version="22.04",
-        family="debian",
-        pretty="Pop!_OS 22.04 LTS",
-        like="ubuntu debian",
-        codename="jammy",
-        kernel="6.9.3-76060903-generic",
-        glibc="2.35",
-        gcc="11.4.0",
-        python="3.10.12",
-    ),
-    Release(
-        id="linuxmint",
-        version="22",
-        family="debian",
-        pretty="Linux Mint 22",
-        like="ubuntu debian",
-        codename="wilma",
-        kernel="6.8.0-85-generic",
-        glibc="2.39",
-        gcc="13.3.0",
-        python="3.12.3",
-    ),
-    Release(
-        id="azurelinux",
-        version="3.0",
-        family="other",
-        pretty="Microsoft Azure Linux 3.0",
-        kernel="6.6.96.1-1.azl3",
-        glibc="2.38",
-        gcc="13.2.0",
-        python="3.12.9",
-    ),
-    Release(
-        id="alpine",
-        version="3.21",
-        family="other",
-        pretty="Alpine Linux v3.21",
-        kernel="6.12.31-0-lts",
-        glibc="",
-        gcc="14.2.0",
-        python="3.12.10",
-    ),
-)
+_OTHERS = """
+amzn | 2023 | rhel | Amazon Linux 2023.8 | fedora |  | 6.1.147-172.266.amzn2023.{arch} | 2.34 | 11.5.0 | 3.9.23
+amzn | 2 | rhel | Amazon Linux 2 | centos rhel fedora |  | 5.10.238-234.956.amzn2.{arch} | 2.26 | 7.3.1 | 3.7.16
+opensuse-leap | 15.6 | suse | openSUSE Leap 15.6 | suse opensuse |  | 6.4.0-150600.23.65-default | 2.38 | 7.5.0 | 3.6.15
+opensuse-tumbleweed |  | suse | openSUSE Tumbleweed | opensuse suse |  | 6.17.7-1-default | 2.42 | 15.2.1 | 3.13.9
+sles | 15.6 | suse | SUSE Linux Enterprise Server 15 SP6 | suse |  | 6.4.0-150600.23.65-default | 2.38 | 7.5.0 | 3.6.15
+sles | 15.7 | suse | SUSE Linux Enterprise Server 15 SP7 | suse |  | 6.4.0-150700.53.16-default | 2.38 | 7.5.0 | 3.6.15
+arch |  | other | Arch Linux |  |  | 6.17.8-arch1-1 | 2.42 | 15.2.1 | 3.13.7
+manjaro |  | other | Manjaro Linux | arch |  | 6.12.48-1-MANJARO | 2.42 | 15.2.1 | 3.13.7
+nixos | 24.05 | other | NixOS 24.05 (Uakari) |  | uakari | 6.6.68 | 2.39 | 13.2.0 | 3.11.10
+nixos | 25.05 | other | NixOS 25.05 (Warbler) |  | warbler | 6.12.41 | 2.40 | 14.2.1 | 3.12.11
+solus | 4.7 | other | Solus 4.7 Endurance |  |  | 6.12.9-312.current | 2.40 | 14.2.0 | 3.11.11
+gentoo | 2.17 | other | Gentoo Linux |  |  | 6.12.54-gentoo-dist | 2.41 | 14.3.1 | 3.13.7
+pop | 22.04 | debian | Pop!_OS 22.04 LTS | ubuntu debian | jammy | 6.9.3-76060903-generic | 2.35 | 11.4.0 | 3.10.12
+linuxmint | 22 | debian | Linux Mint 22 | ubuntu debian | wilma | 6.8.0-85-generic | 2.39 | 13.3.0 | 3.12.3
+azurelinux | 3.0 | other | Microsoft Azure Linux 3.0 |  |  | 6.6.96.1-1.azl3 | 2.38 | 13.2.0 | 3.12.9
+alpine | 3.21 | other | Alpine Linux v3.21 |  |  | 6.12.31-0-lts |  | 14.2.0 | 3.12.10
+"""
+"""id, VERSION_ID, family, PRETTY_NAME, ID_LIKE, codename, kernel, glibc, gcc, Python."""
 
 
 def release(name: str) -> Release:
@@ -417,7 +261,26 @@ def _table() -> dict[str, Release]:
             gcc=gcc,
             python=python,
         )
-    for item in _OTHERS:
+    for line in _OTHERS.strip().splitlines():
+        item = _other(line)
         found[f"{item.id}-{item.version}" if item.version else item.id] = item
         found.setdefault(item.id, item)
     return found
+
+
+def _other(line: str) -> Release:
+    id, version, family, pretty, like, codename, kernel, glibc, gcc, python = (
+        cell.strip() for cell in line.split("|")
+    )
+    return Release(
+        id=id,
+        version=version,
+        family=family,
+        pretty=pretty,
+        like=like,
+        codename=codename,
+        kernel=kernel,
+        glibc=glibc,
+        gcc=gcc,
+        python=python,
+    )
