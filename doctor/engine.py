@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -35,9 +35,6 @@ from doctor.probes import registry
 from doctor.probes.source import Source
 from doctor.redact import redact_tree
 from doctor.report.model import HostName, Report, Unseen, next_step
-
-if TYPE_CHECKING:
-    from doctor.checks.waivers import Waivers
 
 E = TypeVar("E", bound=AnyEvent)
 

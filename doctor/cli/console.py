@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -35,10 +36,8 @@ def data(text: str, output: Path | None = None) -> None:
 
 def talk(text: str) -> None:
     """A sentence for the person; never part of the data."""
-    try:
+    with contextlib.suppress(OSError):
         sys.stderr.write(text + "\n")
-    except OSError:
-        pass
 
 
 def problem(message: str, hint: str = "") -> None:

@@ -35,7 +35,7 @@ class Fact:
         try:
             value = parse(self.value)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            return unknown("cannot parse: %s" % (error or type(error).__name__), where)
+            return unknown("cannot parse: %s" % (str(error) or type(error).__name__), where)
         if isinstance(value, Fact):
             return value if value.via else Fact(value.state, value.value, value.reason, where)
         return known(value, where)
