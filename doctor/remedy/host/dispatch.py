@@ -1,0 +1,177 @@
+"""One request in, one answer out, both JSON: the same for root in this process, for sudo and for ssh."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from doctor.remedy.host import boot, files, locks, packages, units, workload
+from doctor.remedy.host.command import run
+
+BASE = ["/etc"]
+"""Always saved: package scripts and services change it without being asked."""
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do one thing. Every operation returns an object."""
+    operation = OPERATIONS[str(request["do"])]
+    arguments = {key: value for key, value in request.items() if key != "do"}
+    found: dict[str, Any] = operation(**arguments)
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Read the request from stdin, print the answer."""
+    os.umask(0o077)
+    request = json.load(sys.stdin)
+    try:
+        said: dict[str, Any] = {"ok": answer(request)}
+    except Exception as error:
+        said = {"error": f"{type(error).__name__}: {error}"}
+    sys.stdout.write(json.dumps(said))
+
+
+def before_step(
+    folder: str, step: str, paths: list[str], manager: str, base: bool = True
+) -> dict[str, Any]:
+    """Copy files, list packages and units; kept in the folder under the step's name. A copy that is there stays: it is the first."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    place = _place(folder, step)
+    if os.path.exists(place):
+        return {"kept": True}
+    known: files.Manifest = {}
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("before-") and name.endswith(".json"):
+            known.update(_load(os.path.join(folder, name))["files"])
+    patterns = [*(BASE if base else []), *paths]
+    manifest = files.snapshot(patterns, files.Pack(os.path.join(folder, "pack")), known)
+    state = {
+        "patterns": patterns,
+        "files": manifest,
+        "packages": packages.installed(manager),
+        "left_behind": packages.left_behind(manager),
+        "marks": packages.marks(manager),
+        "units": units.states(),
+        "boot_id": boot.boot_id(),
+    }
+    _store(place, state)
+    return {"kept": False, "files": len(manifest), "packages": len(state["packages"])}
+
+
+def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict[str, Any]:
+    """What the step changed, as an undo record."""
+    before = _load(_place(folder, step))
+    return {
+        "files": files.changes(before["files"], before["patterns"]),
+        "packages": packages.difference(before["packages"], packages.installed(manager)),
+        "left_behind": [
+            name
+            for name in packages.left_behind(manager)
+            if name not in before["left_behind"] and name not in before["packages"]
+        ],
+        "units": units.difference(before["units"], units.states(), touched),
+    }
+
+
+def undo_step(
+    folder: str,
+    step: str,
+    manager: str,
+    changed: Mapping[str, Any],
+    saved: Mapping[str, str],
+    touched: list[str],
+    restart: bool,
+) -> dict[str, Any]:
+    """Packages, then files, then what reads them, then units. -> {"packages", "files", "units", "notes"}"""
+    before = _load(_place(folder, step))
+    pack = files.Pack(os.path.join(folder, "pack"))
+    stored = os.path.join(folder, "packages")
+    taken = packages.restore(manager, changed["packages"], saved, stored, before["marks"])
+    if changed["left_behind"]:
+        run(["dpkg", "--purge", *changed["left_behind"]], timeout=600)
+    put = files.restore(changed["files"], before["files"], pack)
+    notes = _read_again([item["path"] for item in changed["files"]], changed["packages"])
+    ran = units.restore(changed["units"], touched, before["units"], restart)
+    again = files.restore(changed["files"], before["files"], pack)
+    put["restored"] += again["restored"]
+    return {"packages": taken, "files": put, "units": ran, "notes": notes}
+
+
+def _read_again(paths: list[str], changed: Mapping[str, Any]) -> list[str]:
+    """Whoever caches what was restored reads it again."""
+    notes = []
+
+    def under(*folders: str) -> bool:
+        return any(path.startswith(folders) for path in paths)
+
+    boot_files = (
+        "/etc/modprobe.d",
+        "/etc/modules-load.d",
+        "/etc/initramfs-tools",
+        "/etc/dracut.conf",
+    )
+    jobs = []
+    if under("/etc/systemd", "/usr/lib/systemd", "/lib/systemd"):
+        jobs.append(["systemctl", "daemon-reload"])
+    if under("/etc/ld.so.conf") or any(changed.get(key) for key in ("added", "removed", "changed")):
+        jobs.append(["ldconfig"])
+    if under("/etc/udev"):
+        jobs.append(["udevadm", "control", "--reload"])
+    if under(*boot_files):
+        jobs.append(["update-initramfs", "-u"])
+        jobs.append(["dracut", "--force"])
+    for job in jobs:
+        ran = run(job, timeout=900)
+        if ran.rc is not None and not ran.ok:
+            notes.append(f"{' '.join(job)}: {ran.why}")
+    return notes
+
+
+def keep_packages(folder: str, globs: list[str], manager: str) -> dict[str, Any]:
+    """Copies of the packages that a step may replace."""
+    return packages.save(manager, globs, os.path.join(folder, "packages"))
+
+
+def _place(folder: str, step: str) -> str:
+    return os.path.join(folder, f"before-{step}.json")
+
+
+def _load(path: str) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+        return found
+
+
+def _store(path: str, state: Mapping[str, Any]) -> None:
+    """Whole or not at all: what is half written is not a copy."""
+    part = f"{path}.part"
+    with open(part, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+    fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+OPERATIONS: dict[str, Any] = {
+    "before_step": before_step,
+    "after_step": after_step,
+    "undo_step": undo_step,
+    "keep_packages": keep_packages,
+    "workload": lambda docker=workload.DOCKER: workload.look(docker),
+    "package_lock": lambda manager: locks.holder(manager),
+    "leftovers": lambda run: {"processes": locks.leftovers(run)},
+    "repair": lambda manager: {"why": packages.repair(manager)},
+    "obstacles": lambda manager, session: {"why": boot.obstacles(manager, session)},
+    "boot_id": lambda: {"id": boot.boot_id()},
+    "schedule": lambda run_id, doctor: boot.schedule(run_id, doctor),
+    "withdraw": lambda: boot.withdraw(),
+    "nothing": dict,
+}

@@ -1,0 +1,251 @@
+"""The only importer of ansible_runner: a role runs, its events become ours, and whatever happens there is one result.
+
+What is worked around here was measured (ansible-runner 2.4.3): a handler that raises kills the thread and looks like success,
+one that returns nothing loses the events, an absent cancel callback replaces the caller's signal handlers, the whole environment
+of the caller is passed on and written to a file, and host-key checking is switched off where nobody says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from doctor.errors import RemedyError
+from doctor.redact import redact
+from doctor.remedy.host.command import PATH
+from doctor.remedy.host.locks import MARK
+from doctor.remedy.task_event import Heard, hear
+from doctor.remedy.workspace import Workspace
+
+Status = Literal["ok", "failed", "unreachable", "timeout", "canceled", "crash"]
+
+TIMEOUT = 5400
+"""Seconds a role may take: a driver is compiled for every kernel."""
+IDLE = 1800
+"""Seconds without a word."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One playbook run."""
+
+    ident: str
+    playbooks: Path
+    playbook: str
+    inventory: dict[str, Any]
+    values: dict[str, Any]
+    check: bool = False
+    become: bool = False
+    roles: tuple[Path, ...] = ()
+    """Roles beside those of the playbooks' own folder, for tests."""
+    run: str = ""
+    timeout: int = TIMEOUT
+    idle: int = IDLE
+
+
+class RoleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a role ended."""
+
+    status: Status
+    changed: int = 0
+    reboot: str | None = None
+    """Why the role needs a reboot to finish."""
+    failures: list[str] = []
+    diffs: list[str] = []
+    tasks: int = 0
+
+
+class CancelToken:
+    """Set by whoever wants the run to end; asked by the runner once a second."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        """Ask for the end."""
+        self._event.set()
+
+    @property
+    def canceled(self) -> bool:
+        """Whether the end was asked for."""
+        return self._event.is_set()
+
+
+def run_playbook(
+    asked: Asked,
+    workspace: Workspace,
+    tell: Callable[[str, int], None] = lambda task, done: None,
+    cancel: CancelToken | None = None,
+) -> RoleResult:
+    """Run it and wait. `tell` hears the name of each task; what it raises is dropped."""
+    token = cancel or CancelToken()
+    heard = Heard()
+    inventory = workspace.write_inventory(asked.inventory)
+    values = workspace.write_vars(asked.ident, asked.values)
+
+    def on_event(event: dict[str, Any]) -> bool:
+        try:
+            task = hear(event, heard)
+            if task is not None:
+                tell(task, heard.tasks)
+        except Exception as error:  # a handler that raises kills the runner's thread
+            heard.problems.append(f"{type(error).__name__}: {error}")
+        return True
+
+    try:
+        ended = _start(asked, workspace, inventory, values, on_event, token)
+    except Exception as error:  # what the library raises is a crash of the step, not of the doctor
+        return RoleResult(status="crash", failures=[redact(f"{type(error).__name__}: {error}")])
+    finally:
+        workspace.prune(asked.ident)
+    return _result(ended, heard)
+
+
+def _start(
+    asked: Asked,
+    workspace: Workspace,
+    inventory: Path,
+    values: Path,
+    on_event: Callable[[dict[str, Any]], bool],
+    token: CancelToken,
+) -> Any:
+    from ansible_runner.config.runner import RunnerConfig
+    from ansible_runner.runner import Runner
+
+    flags = [*(["--check", "--diff"] if asked.check else ["--diff"]), "-e", f"@{values}"]
+    if asked.become:
+        flags.append("--become")
+    config = RunnerConfig(
+        private_data_dir=str(workspace.folder),
+        project_dir=str(asked.playbooks),
+        playbook=asked.playbook,
+        ident=asked.ident,
+        inventory=str(inventory),
+        cmdline=shlex.join(flags),
+        settings={
+            "idle_timeout": asked.idle,
+            "job_timeout": asked.timeout,
+            "pexpect_timeout": 1,
+            "suppress_ansible_output": True,
+        },
+        suppress_env_files=True,
+        quiet=True,
+        envvars=_environment(asked, workspace),
+    )
+    config.prepare()
+    config.command[0] = str(ansible_playbook())
+    own = set(os.environ) - set(_environment(asked, workspace)) - _SET_BY_RUNNER
+    config.env = {key: value for key, value in config.env.items() if key not in own}
+    runner = Runner(config, event_handler=on_event, cancel_callback=lambda: token.canceled)
+    runner.run()
+    return runner
+
+
+_SET_BY_RUNNER = frozenset(
+    {
+        "ANSIBLE_CALLBACK_PLUGINS",
+        "ANSIBLE_STDOUT_CALLBACK",
+        "ANSIBLE_RETRY_FILES_ENABLED",
+        "ANSIBLE_CACHE_PLUGIN",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION",
+        "AWX_ISOLATED_DATA_DIR",
+        "RUNNER_OMIT_EVENTS",
+        "RUNNER_ONLY_FAILED_EVENTS",
+    }
+)
+
+
+def _environment(asked: Asked, workspace: Workspace) -> dict[str, str]:
+    """All that Ansible and the modules get to see."""
+    places = [str(asked.playbooks / "roles"), *map(str, asked.roles)]
+    found = {
+        "PATH": PATH,
+        "HOME": str(workspace.folder / "home"),
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TERM": "dumb",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "ANSIBLE_CONFIG": str(asked.playbooks / "ansible.cfg"),
+        "ANSIBLE_HOME": str(workspace.folder / "home"),
+        "ANSIBLE_LOCAL_TEMP": str(workspace.scratch),
+        "ANSIBLE_COLLECTIONS_PATH": str(workspace.folder / "home"),
+        "ANSIBLE_ROLES_PATH": ":".join(places),
+        "ANSIBLE_LIBRARY": str(asked.playbooks / "library"),
+        "ANSIBLE_MODULE_UTILS": str(asked.playbooks / "module_utils"),
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        "ANSIBLE_CALLBACK_PLUGINS": "",
+        "ANSIBLE_NOCOLOR": "1",
+        MARK: asked.run,
+    }
+    if "SSH_AUTH_SOCK" in os.environ and _over_ssh(asked.inventory):
+        found["SSH_AUTH_SOCK"] = os.environ["SSH_AUTH_SOCK"]
+    return found
+
+
+def _over_ssh(inventory: Mapping[str, Any]) -> bool:
+    hosts = inventory["all"]["children"]["targets"]["hosts"].values()
+    return any(host.get("ansible_connection") == "ssh" for host in hosts)
+
+
+def ansible_playbook() -> Path:
+    """The one that was installed with this program, never one of the caller's PATH."""
+    found = Path(sys.prefix) / "bin" / "ansible-playbook"
+    if not found.is_file():
+        raise RemedyError(f"{found} is not there", "install gpu-host-doctor with its dependencies")
+    return found
+
+
+def _result(ended: Any, heard: Heard) -> RoleResult:
+    """rc None means that the runner's thread died, whatever its status says."""
+    status = _status(ended, heard)
+    failures = [redact(item) for item in heard.failures]
+    if status not in ("ok", "failed") and not failures:
+        failures = [_REASONS[status]]
+    if status == "failed" and not failures:
+        failures = [f"ansible-playbook ended with {ended.rc}: {_last_words(ended)}"]
+    return RoleResult(
+        status=status,
+        changed=heard.changed,
+        reboot=heard.reboot,
+        failures=failures,
+        diffs=[redact(item) for item in heard.diffs],
+        tasks=heard.tasks,
+    )
+
+
+_REASONS = {
+    "unreachable": "the host did not answer",
+    "timeout": "it did not end in time; what it started may still run",
+    "canceled": "it was interrupted; what it started may still run",
+    "crash": "ansible-runner died",
+}
+
+
+def _status(ended: Any, heard: Heard) -> Status:
+    if ended.status == "canceled":
+        return "canceled"
+    if ended.status == "timeout":
+        return "timeout"
+    if ended.rc is None or heard.problems:
+        return "crash"
+    if heard.unreachable:
+        return "unreachable"
+    return "ok" if ended.rc == 0 and ended.status == "successful" else "failed"
+
+
+def _last_words(ended: Any) -> str:
+    try:
+        text = Path(ended.config.artifact_dir, "stdout").read_text(
+            encoding="utf-8", errors="replace"
+        )
+    except OSError:
+        return "no output"
+    lines: Sequence[str] = [line for line in text.splitlines() if line.strip()]
+    return redact(" ".join(lines[-3:])) if lines else "no output"
