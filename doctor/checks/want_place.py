@@ -14,7 +14,8 @@ from doctor.checks.want_subject import (
     opened,
     wants,
 )
-from doctor.facts.model import known_or
+from doctor.facts.areas.limits import Limits
+from doctor.facts.model import Fact, known_or
 from doctor.facts.tree import Facts
 from doctor.matrix import query
 from doctor.matrix.model import OptionValues
@@ -209,9 +210,9 @@ def launch_ulimits(f: Facts, k: Knowledge) -> Result:
     return concluded(problems, "memlock and stack are as documented", rows=(rule,))
 
 
-def _default(defaults: object, name: str) -> bool:
+def _default(defaults: Fact[Limits], name: str) -> bool:
     """Whether the daemon gives it to every container; raises FactUnknown where that was not seen."""
-    limits = known_or(defaults, None)  # type: ignore[arg-type]
+    limits = known_or(defaults, None)
     return limits is not None and getattr(limits, name) is not None
 
 

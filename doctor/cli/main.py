@@ -24,8 +24,19 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         sys.stdout.write(f"doctor {__version__}\n")
         return
-    code = run(arguments)
-    _leave(code)
+    if judges_this_shell(arguments):
+        from doctor.probes.live import look_at_cuda_early
+
+        look_at_cuda_early()
+    _leave(run(arguments))
+
+
+def judges_this_shell(arguments: list[str]) -> bool:
+    """Whether this call will ask CUDA of this host in this environment, which takes longer than all the rest."""
+    verb = arguments[0] if arguments else "check"
+    elsewhere = ("--from", "--scope", "--list", "--only", "--help", "-h")
+    said = {argument.partition("=")[0] for argument in arguments}
+    return verb in ("check", "diagnose", "--fix") and not said & set(elsewhere)
 
 
 def run(arguments: list[str]) -> int:

@@ -10,11 +10,27 @@ from typing import IO, Any, Dict, Optional, Sequence, cast
 from doctor.probes import source as limits
 
 
-def run_child(argv: Sequence[str], env: Dict[str, str], timeout: float) -> Dict[str, Any]:
-    """Run to the end or to the deadline, then kill the whole process group; never waits for what cannot be killed."""
-    import selectors
+class Started:
+    """A program at work, from `start_child` until `finish_child`."""
 
-    started = time.monotonic()
+    def __init__(self, child: "Optional[subprocess.Popen[bytes]]", error: Optional[str]) -> None:
+        self.child = child
+        self.error = error
+        self.at = time.monotonic()
+
+
+def run_child(
+    argv: Sequence[str], env: Dict[str, str], timeout: float, user: Optional[int] = None
+) -> Dict[str, Any]:
+    """Run to the end or to the deadline, then kill the whole process group; never waits for what cannot be killed."""
+    return finish_child(start_child(argv, env, user), timeout)
+
+
+def start_child(argv: Sequence[str], env: Dict[str, str], user: Optional[int] = None) -> Started:
+    """Start a program in a session of its own, as `user` where one is given."""
+    as_user: Dict[str, Any] = {}
+    if user is not None:
+        as_user = {"user": user, "group": _group_of(user), "extra_groups": []}
     try:
         child = subprocess.Popen(
             list(argv),
@@ -25,10 +41,30 @@ def run_child(argv: Sequence[str], env: Dict[str, str], timeout: float) -> Dict[
             cwd="/",
             start_new_session=True,
             close_fds=True,
+            **as_user,
         )
     except (OSError, ValueError) as error:
         kind = os_error(error)
-        return {"error": "not-found" if kind == "absent" else kind}
+        return Started(None, "not-found" if kind == "absent" else kind)
+    return Started(child, None)
+
+
+def _group_of(user: int) -> int:
+    import pwd
+
+    try:
+        return pwd.getpwuid(user).pw_gid
+    except KeyError:
+        return user
+
+
+def finish_child(work: Started, timeout: float) -> Dict[str, Any]:
+    """Collect what it prints until it ends or the deadline, counted from its start, has come."""
+    import selectors
+
+    if work.child is None:
+        return {"error": work.error}
+    child, started = work.child, work.at
     out, err = cast("IO[bytes]", child.stdout), cast("IO[bytes]", child.stderr)
     streams = {out.fileno(): bytearray(), err.fileno(): bytearray()}
     order = list(streams)

@@ -8,7 +8,14 @@ import sys
 from typing import Any, Dict, List, Optional, Sequence
 
 from doctor.probes import source as limits
-from doctor.probes.child import child_problem, os_error, run_child
+from doctor.probes.child import (
+    Started,
+    child_problem,
+    finish_child,
+    os_error,
+    run_child,
+    start_child,
+)
 from doctor.probes.source import Source
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/usr/lib/wsl/lib:/usr/local/nvidia/bin:/snap/bin"
@@ -117,7 +124,7 @@ class LiveSource(Source):
         return get(socket_path, target)
 
     def _nvml(self) -> Dict[str, Any]:
-        record = self._child("doctor.probes.nvml_child", [], dict(os.environ), limits.NVML_TIMEOUT)
+        record = self._child("doctor.probes.nvml_child", dict(os.environ), limits.NVML_TIMEOUT)
         document: Dict[str, Any] = {"init": None, "devices": None, "calls": {}}
         for line in record.get("stdout", b"").decode("utf-8", "replace").splitlines():
             try:
@@ -138,18 +145,19 @@ class LiveSource(Source):
 
     def _cuda(self, name: str) -> Dict[str, Any]:
         env = dict(os.environ)
+        uid: Optional[int] = None
         if self.scope != "shell":
             judged = self.process().value
             if judged.get("error"):
                 return {"name": name, "env": {}, "cuInit": None, "error": judged["error"]}
-            env = dict(judged["env"])
+            env, uid = dict(judged["env"]), judged.get("uid")
         if name == "clean":
             env = {
                 key: value
                 for key, value in env.items()
                 if key not in DRIVER_ENVIRONMENT and not key.startswith("CUDA_")
             }
-        record = self._child("doctor.probes.cuda_child", [], env, limits.CUDA_TIMEOUT)
+        record = self._look_at_cuda(name, env, uid)
         shown = {
             key: env[key]
             for key in sorted(env)
@@ -173,29 +181,40 @@ class LiveSource(Source):
             answer["error"] = problem
         return answer
 
+    def _look_at_cuda(self, name: str, env: Dict[str, str], uid: Optional[int]) -> Dict[str, Any]:
+        """Another user's environment can name libraries of that user: root looks as that user."""
+        if name == "scope" and self.scope == "shell" and _EARLY:
+            return finish_child(_EARLY.pop(), limits.CUDA_TIMEOUT)
+        user = uid if uid is not None and uid != os.geteuid() and os.geteuid() == 0 else None
+        return self._child("doctor.probes.cuda_child", env, limits.CUDA_TIMEOUT, user)
+
     def _child(
-        self, module: str, args: List[str], env: Dict[str, str], timeout: float
+        self, module: str, env: Dict[str, str], timeout: float, user: Optional[int] = None
     ) -> Dict[str, Any]:
-        """Our own module in a bare interpreter: no site packages, nothing of the caller's PYTHON* variables."""
-        places = [_root_of("doctor")]
-        if module.endswith("nvml_child"):
-            places.append(_root_of("pynvml"))
-        argv = [
-            sys.executable,
-            "-I",
-            "-S",
-            "-B",
-            "-c",
-            _BOOT,
-            module,
-            "|".join(filter(None, places)),
-        ] + args
-        return run_child(argv, env, timeout)
+        return run_child(_own_module(module), env, timeout, user)
 
     def _process(self) -> Dict[str, Any]:
         if self.scope == "shell":
             return _own_process()
         return _other_process(self.scope)
+
+
+_EARLY: List[Started] = []
+"""The look at CUDA that was started before anything else was loaded; the next live source of the shell takes it."""
+
+
+def look_at_cuda_early() -> None:
+    """Start the slowest look now, while the rest of the program is still being imported."""
+    _EARLY[:] = [start_child(_own_module("doctor.probes.cuda_child"), dict(os.environ))]
+
+
+def _own_module(module: str) -> List[str]:
+    """The command of one of our modules in a bare interpreter: no site packages, nothing of PYTHON* variables."""
+    places = [_root_of("doctor")]
+    if module.endswith("nvml_child"):
+        places.append(_root_of("pynvml"))
+    where = "|".join(filter(None, places))
+    return [sys.executable, "-I", "-S", "-B", "-c", _BOOT, module, where]
 
 
 def _root_of(module: str) -> str:
@@ -260,6 +279,7 @@ def _other_process(scope: str) -> Dict[str, Any]:
             key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
             for key, _, value in pairs
         }
+        base["uid"] = os.stat("/proc/%s" % pid).st_uid
         with open("/proc/%s/limits" % pid) as text:
             base["rlimits"] = parse_limits(text.read())
     except OSError as error:

@@ -45,7 +45,7 @@ def probe(src: Source) -> Dict[str, Fact]:
         return dict(facts, **{name: not_applicable(IN_CONTAINER) for name in _FIELDS})
     if not manager.ok:
         missing = without_database(src, manager)
-        return dict(facts, **{name: missing for name in _FIELDS})
+        return dict(facts, **dict.fromkeys(_FIELDS, missing))
     facts.update({name: ask(src) for name, ask in (_APT if manager.value == "apt" else _RPM)})
     if manager.value == "apt":
         facts["modules"] = not_applicable("apt has no module streams")

@@ -22,7 +22,7 @@ FAMILIES = (
     "sagemaker",
 )
 """How programs on a GPU host begin the names of their shared memory; the order decides."""
-SHM = "/dev/shm"  # noqa: S108
+SHM = "/dev/shm"
 MAX_FILES = 256
 MAX_PROCESSES = 4096
 
@@ -163,7 +163,7 @@ def _disks(src: Source, mounts: Fact) -> Fact:
 
 def places(src: Source) -> List[Tuple[str, str]]:
     """Where images, engines and caches live on this host."""
-    found = [("root", "/"), ("tmp", "/tmp")]  # noqa: S108 - the system's own folder is what is judged
+    found = [("root", "/"), ("tmp", "/tmp")]
     home = src.env("HOME")
     cache = _hf_cache(src, home)
     if cache:

@@ -365,7 +365,7 @@ def test_an_nvml_that_hangs_half_way_keeps_what_it_said(monkeypatch: pytest.Monk
     code = f"import time; print({told!r}, flush=True); time.sleep(60)"
     monkeypatch.setattr(
         LiveSource, "_child",
-        lambda self, module, args, env, timeout: child.run_child([sys.executable, "-c", code], dict(os.environ), 0.7),
+        lambda self, *args: child.run_child([sys.executable, "-c", code], dict(os.environ), 0.7),
     )  # fmt: skip
     source = LiveSource()
     assert source.nvml("nvmlDeviceGetName", 0).value == "H200"
@@ -462,3 +462,50 @@ def test_importing_the_live_source_is_cheap() -> None:
         "resource",
     }
     assert not heavy & set(done.stdout.split())
+
+
+def test_the_look_that_started_early_is_the_one_that_is_taken() -> None:
+    from doctor.probes import live
+
+    live.look_at_cuda_early()
+    assert len(live._EARLY) == 1
+    first = LiveSource().cuda("scope")
+    assert live._EARLY == []
+    assert (first.state, first.value) == (lambda fact: (fact.state, fact.value))(
+        LiveSource().cuda("scope")
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can look as somebody else")
+def test_root_looks_at_a_users_scope_as_that_user(tmp_path: Path) -> None:
+    """A user's LD_PRELOAD must not run as root."""
+    source = tmp_path / "spy.c"
+    said = tmp_path / "said"
+    said.mkdir()
+    said.chmod(0o777)
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent == Path("/tmp"):
+            break
+        parent.chmod(0o755)
+    source.write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        "__attribute__((constructor)) static void f(void) { char p[512];"
+        f' snprintf(p, sizeof p, "{said}/uid-%d", (int)geteuid()); FILE *o = fopen(p, "w"); if (o) fclose(o); }}'
+    )
+    library = tmp_path / "spy.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    sleeper = subprocess.Popen(
+        ["/bin/sleep", "30"],
+        env={"LD_PRELOAD": str(library)},
+        user=65534,
+        group=65534,
+        extra_groups=[],
+    )
+    try:
+        time.sleep(0.3)
+        LiveSource(f"pid:{sleeper.pid}").cuda("scope")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert {path.name for path in said.iterdir()} == {"uid-65534"}
