@@ -50,6 +50,85 @@ class CheckFinished(Event, frozen=True, kw_only=True, tag="check-finished"):
     finding: dict[str, Any]
 
 
+class SmokeStageStarted(Event, frozen=True, kw_only=True, tag="smoke-stage-started"):
+    """A rung of the smoke ladder begins."""
+
+    stage: str
+    timeout: float
+    """Seconds it may take."""
+
+
+class SmokeStageProgress(Event, frozen=True, kw_only=True, tag="smoke-stage-progress"):
+    """A long rung goes on. `done` of `total` where there is a measure."""
+
+    stage: str
+    text: str
+    done: float | None = None
+    total: float | None = None
+
+
+class SmokeStageFinished(Event, frozen=True, kw_only=True, tag="smoke-stage-finished"):
+    """A rung ended; the result as in the smoke report."""
+
+    stage: str
+    result: dict[str, Any]
+
+
+class PlanReady(Event, frozen=True, kw_only=True, tag="plan-ready"):
+    """What is going to be done; the plan as in doctor.plan/1."""
+
+    plan: dict[str, Any]
+
+
+class ApprovalNeeded(Event, frozen=True, kw_only=True, tag="approval-needed"):
+    """A step does not run unless somebody allows it."""
+
+    step: str
+    why: str
+    allow: str
+    """What --allow would have to name."""
+
+
+class StepStarted(Event, frozen=True, kw_only=True, tag="step-started"):
+    """A role begins. Steps are counted from 1."""
+
+    step: str
+    say: str
+    number: int
+    of: int
+    disturbs: str
+
+
+class StepProgress(Event, frozen=True, kw_only=True, tag="step-progress"):
+    """A task of the role begins."""
+
+    step: str
+    task: str
+    done: int
+    """Tasks before it."""
+
+
+class StepFinished(Event, frozen=True, kw_only=True, tag="step-finished"):
+    """How the step stands after a fresh look; `diffs` are shown in a dry run."""
+
+    step: str
+    status: str
+    """planned, not-applied, failed, unverified or verified."""
+    say: str
+    changed: int = 0
+    failures: list[str] = []
+    diffs: list[str] = []
+
+
+class RebootRequired(Event, frozen=True, kw_only=True, tag="reboot-required"):
+    """What was done takes effect with a reboot."""
+
+    why: str
+    scheduled: bool
+    command: str | None = None
+    """What a person runs instead."""
+
+
 class Note(Event, frozen=True, kw_only=True, tag="note"):
     """A sentence for the person who waits."""
 
@@ -64,7 +143,22 @@ class RunFinished(Event, frozen=True, kw_only=True, tag="run-finished"):
 
 
 AnyEvent: TypeAlias = (
-    RunStarted | ProbeStarted | ProbeFinished | FactsReady | CheckFinished | Note | RunFinished
+    RunStarted
+    | ProbeStarted
+    | ProbeFinished
+    | FactsReady
+    | CheckFinished
+    | PlanReady
+    | ApprovalNeeded
+    | StepStarted
+    | StepProgress
+    | StepFinished
+    | RebootRequired
+    | SmokeStageStarted
+    | SmokeStageProgress
+    | SmokeStageFinished
+    | Note
+    | RunFinished
 )
 Emit: TypeAlias = Callable[[AnyEvent], None]
 
