@@ -141,12 +141,12 @@ def conf(src: Source) -> Fact:
     merged: Dict[str, str] = {}
     seen = []
     for path in paths:
-        text = src.read(path)
-        if text.state == "absent":
+        parsed = src.read(path).map(parse_conf)
+        if parsed.state == "absent":
             continue
-        if not text.ok:
-            return text
-        merged.update(parse_conf(text.value))
+        if not parsed.ok:
+            return parsed
+        merged.update(parsed.value)
         seen.append(path)
     return known(merged, ", ".join(seen)) if seen else absent("/etc/nccl.conf")
 

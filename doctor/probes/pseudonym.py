@@ -85,8 +85,10 @@ _V4_ANY = re.compile(r"(?P<head>(?<![\w.]))(?P<v4>" + _FOUR + r")(?![\w.])")
 _EMAIL = re.compile(
     r"(?<![\w.+\-/@])[A-Za-z0-9][\w.+\-]*@(?:[A-Za-z0-9\-]+\.)+(?P<top>[A-Za-z]{2,12})\b(?![.@\-]?\w)"
 )
-_BUILDER = re.compile(r"(?P<head>Linux version \S+ )\([^()\s]+@[^()\s]+\)")
-"""Who compiled the kernel, and where."""
+_BUILDER = re.compile(
+    r"(?P<head>Linux version \S+ |Release Build +)\([A-Za-z][^()@\s]*@[^()@\s]*\)"
+)
+"""Who compiled the kernel or its module, and where."""
 _UNIT_ENDS = frozenset(
     "service socket target timer mount automount slice scope path device swap conf".split()
 )
