@@ -29,12 +29,13 @@ from doctor.events import (
     ignore,
 )
 from doctor.exit_codes import code_for
+from doctor.facts.identity import HostName, Unseen
 from doctor.facts.model import Known, Unknown
 from doctor.facts.tree import AREAS, Facts, decode
 from doctor.probes import registry
 from doctor.probes.source import Source
 from doctor.redact import redact_tree
-from doctor.report.model import HostName, Report, Unseen, next_step
+from doctor.report.model import Report, next_step
 
 E = TypeVar("E", bound=AnyEvent)
 

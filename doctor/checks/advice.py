@@ -42,7 +42,10 @@ def where(facts: Facts) -> str:
 
 
 def release(facts: Facts) -> Distribution | None:
-    """The distribution, for wording advice; None where it was not seen. Judgements ask the fact itself."""
+    """The distribution, for wording advice; None where it was not seen.
+
+    Judgements ask the fact itself.
+    """
     text = facts.host.os_release
     if not isinstance(text, Known):
         return None

@@ -11,7 +11,7 @@ from doctor.facts.tree import Facts
 from doctor.facts.versions import Pep440Version
 from doctor.matrix.engines import NcclBehaviour
 
-SHM = "/dev/shm"  # noqa: S108 - the folder that is judged
+SHM = "/dev/shm"
 DOCKER_DEFAULT = 64 << 20
 """Docker's default for a container. Two ranks without P2P failed with it (measured-h200x2)."""
 REMOUNT = f"sudo mount -o remount,size=50% {SHM}"

@@ -73,6 +73,7 @@ def read(file: Path) -> Waivers:
     for entry in found:
         if not entry.reason.strip() or not entry.owner.strip():
             raise UsageError(
-                f"{file}: the waiver of {entry.id} has no reason or owner", "say why, and who decided"
+                f"{file}: the waiver of {entry.id} has no reason or owner",
+                "say why, and who decided",
             )
     return Waivers(found)

@@ -73,8 +73,8 @@ def stack(f: Facts, k: Knowledge) -> Result:
     """Driver, CUDA, engine, Python and toolkit together, by the solver; a conflict is said in words."""
     if not any(isinstance(item, (PackageWant, ImageWant)) for item in k.wants):
         return skipped(NOTHING)
+    from doctor.facts.identity import HostName
     from doctor.plan.make import make_plan
-    from doctor.report.model import HostName
 
     asked = [item for item in k.wants if not isinstance(item, StackWant)]
     plan = make_plan(f, [], asked, k, host=HostName(name=""), roles={})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from doctor.checks.finding import Finding, Outcome, Severity
+from doctor.facts.identity import HostName, Unseen
 from doctor.facts.model import Known
 from doctor.plan.host_state import HostState, read_host
 from doctor.plan.model import EXIT, Clash, Instead, Plan, Status, Target
@@ -20,7 +21,6 @@ from doctor.plan.solve import Catalog, Conflict, Problem, Solution, solve
 from doctor.plan.steps import drafts
 from doctor.plan.target import rows
 from doctor.plan.want import PackageWant, Want
-from doctor.report.model import HostName, Unseen
 
 if TYPE_CHECKING:
     from doctor.checks.base import Check

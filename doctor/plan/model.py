@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from doctor.checks.finding import Citation, Severity
-from doctor.report.model import HostName, Unseen
+from doctor.facts.identity import HostName, Unseen
 
 SCHEMA = "doctor.plan/1"
 Status = Literal["satisfied", "changes", "conflict", "unknown"]

@@ -9,18 +9,9 @@ import msgspec
 from doctor.checks.evaluate import root_causes
 from doctor.checks.finding import Finding, Outcome
 from doctor.checks.verdict import Verdict
+from doctor.facts.identity import HostName, Unseen
 
 SCHEMA = "doctor.report/1"
-
-
-class HostName(msgspec.Struct, frozen=True, kw_only=True):
-    """Which host."""
-
-    name: str
-    source: str = "live"
-    """live, or the recording's path."""
-    platform: str = ""
-    distribution: str = ""
 
 
 class Next(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +20,6 @@ class Next(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     say: str
     command: str | None
-
-
-class Unseen(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that could not be looked at."""
-
-    fact: str
-    reason: str
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

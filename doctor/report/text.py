@@ -90,7 +90,8 @@ def _host_lines(report: Report, look: Look) -> list[str]:
     parts = [host.name, host.distribution, host.platform]
     about = ", ".join(escape(part) for part in parts if part)
     where = "" if host.source == "live" else f"recording {escape(host.source)}, "
-    return [look.paint(f"  {about} ({where}as of {report.judged_as_of})", "dim")]
+    said = f"{about} ({where}as of {report.judged_as_of})"
+    return [look.paint(line, "dim") for line in _wrap(said, look, "  ")]
 
 
 def _next_lines(report: Report, look: Look) -> list[str]:
@@ -171,7 +172,8 @@ def _footer(report: Report, look: Look) -> list[str]:
         hints.append(f"doctor explain {first}: what was read, which rule, which source")
     if not look.verbose:
         hints.append("doctor check -v: passes and evidence")
-    return ["", *(look.paint(f"  {hint}", "dim") for hint in hints)] if hints else []
+    lines = [line for hint in hints for line in _wrap(hint, look, "  ", "    ")]
+    return ["", *(look.paint(line, "dim") for line in lines)] if hints else []
 
 
 def _mark(finding: Finding, look: Look) -> str:

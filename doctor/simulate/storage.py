@@ -8,7 +8,7 @@ from doctor.simulate.host import Host
 from doctor.simulate.sizes import size
 from doctor.simulate.writer import RecordingWriter
 
-SHM = "/dev/shm"  # noqa: S108
+SHM = "/dev/shm"
 ROOT = DiskPart(size="1T", free="600G")
 
 
@@ -34,7 +34,7 @@ def write(host: Host, out: RecordingWriter) -> None:
 
 
 def _places(host: Host, out: RecordingWriter) -> set[str]:
-    places = {"/", "/tmp"}  # noqa: S108 - the system's own folder
+    places = {"/", "/tmp"}
     env = {**out.process.get("env", {}), **host.d.env}
     home = env.get("HOME", "")
     if home.startswith("/"):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from doctor.checks.finding import Finding
+from doctor.facts.identity import HostName
 from doctor.plan.make import make_plan
 from doctor.plan.model import Plan
-from doctor.report.model import HostName
 from doctor.report.plan_text import render
 from doctor.report.text import Look
 from tests.checks.harness import checks, facts_of, findings_of, knowledge

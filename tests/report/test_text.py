@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from doctor.checks.finding import Citation, Evidence, Finding, FixAdvice, Outcome, Severity
-from doctor.report.model import HostName, Report, next_step
+from doctor.facts.identity import HostName
+from doctor.report.model import Report, next_step
 from doctor.report.plain import escape
 from doctor.report.text import Look, explain, render
 

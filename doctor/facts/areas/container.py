@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 
@@ -85,7 +87,7 @@ class ContainerFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True
     docker_security: Fact[list[str]] = NOT_PROBED
     docker_seccomp_sysnice: Fact[bool] = NOT_PROBED
     """Whether containers may make NUMA calls without --cap-add SYS_NICE; Docker's own seccomp profile refuses them."""
-    daemon_json: Fact[dict[str, object]] = NOT_PROBED
+    daemon_json: Fact[dict[str, Any]] = NOT_PROBED
     """Parsed /etc/docker/daemon.json (allow-listed keys)."""
     daemon_json_mtime: Fact[int] = NOT_PROBED
     docker_since: Fact[int] = NOT_PROBED
@@ -107,7 +109,7 @@ class ContainerFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True
     """nvidia-ctk or package nvidia-container-toolkit."""
     toolkit_packages: Fact[dict[str, str]] = NOT_PROBED
     """nvidia-container-toolkit, -base, libnvidia-container1, -tools: versions."""
-    toolkit_config: Fact[dict[str, object]] = NOT_PROBED
+    toolkit_config: Fact[dict[str, Any]] = NOT_PROBED
     """Parsed config.toml of nvidia-container-runtime, flat: "nvidia-container-cli.no-cgroups" -> false."""
     toolkit_mode: Fact[str] = NOT_PROBED
     """auto, legacy or cdi."""

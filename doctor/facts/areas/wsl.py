@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.facts.model import NOT_PROBED, Area, Fact, Record
+from doctor.facts.model import NOT_PROBED, Area, Fact
 
 
 class WslFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True):
