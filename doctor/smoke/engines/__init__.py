@@ -1,0 +1,1 @@
+"""Adapters of engines: driven in their own interpreter or image, never imported."""

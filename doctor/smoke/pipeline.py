@@ -1,0 +1,163 @@
+"""Climbs the ladder: one rung after the other, stops at the first that breaks, cleans up in reverse, whatever happens."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from doctor.events import SmokeStageFinished, SmokeStageStarted
+from doctor.smoke.context import Canceled, Context, StageFailed, StageTimeout, StageUnseen
+from doctor.smoke.model import CPU_ONLY, LADDER, StageResult, failed, fault, skipped, unseen
+
+GPU_RUNGS = ("driver", "cuda", "nccl")
+"""Rungs that an engine without a GPU skips."""
+
+
+class Stage(Protocol):
+    """A rung. Its module `doctor/smoke/stages/<name>.py` holds one as STAGE; a dash in the name is an underscore there."""
+
+    name: str
+    needs: tuple[str, ...]
+    """Fact paths (`area.name`) that it reads."""
+    timeout: float
+    """Seconds; the rung asks `ctx.check()` or waits with `ctx.left`."""
+
+    def run(self, ctx: Context) -> StageResult:
+        """Try it. StageFailed and StageUnseen may be raised from any depth."""
+
+    def cleanup(self, ctx: Context) -> None:
+        """Undo what run did, however far it came; always called after run, in reverse order of the rungs."""
+
+
+class Climb(msgspec.Struct, frozen=True, kw_only=True):
+    """How far it went."""
+
+    results: list[StageResult]
+    interrupted: bool
+    left_behind: list[str]
+
+
+def stages_up_to(level: str) -> list[Stage]:
+    """The rungs up to and including `level`, in order."""
+    names = LADDER[: LADDER.index(level) + 1]
+    return [
+        importlib.import_module(f"doctor.smoke.stages.{name.replace('-', '_')}").STAGE
+        for name in names
+    ]
+
+
+def climb(stages: Sequence[Stage], ctx: Context) -> Climb:
+    """Run the rungs. Ctrl-C, SIGTERM, SIGHUP and the cancel token end it; everything is cleaned up before it returns."""
+    results: list[StageResult] = []
+    reached: list[Stage] = []
+    interrupted = False
+    left: list[str] = []
+    try:
+        with _interrupts():
+            for stage in stages:
+                reached.append(stage)
+                result = _one(stage, ctx)
+                results.append(result)
+                ctx.emit(SmokeStageFinished(stage=stage.name, result=msgspec.to_builtins(result)))
+                if result.outcome in ("fail", "unknown"):
+                    break
+    except (KeyboardInterrupt, Canceled):
+        interrupted = True
+    finally:
+        with _deaf():
+            left = _clean_up(reached, ctx)
+    return Climb(results=results, interrupted=interrupted, left_behind=left)
+
+
+def _one(stage: Stage, ctx: Context) -> StageResult:
+    started = time.monotonic()
+    reason = _skips(stage, ctx)
+    if reason is not None:
+        return skipped(stage.name, reason)
+    ctx.begin(stage.name, stage.timeout)
+    ctx.emit(SmokeStageStarted(stage=stage.name, timeout=stage.timeout))
+    try:
+        result = stage.run(ctx)
+    except StageFailed as broken:
+        result = failed(broken.finding, **broken.extra)
+    except StageUnseen as reason_:
+        result = unseen(stage.name, str(reason_))
+    except StageTimeout:
+        result = _timed_out(stage, ctx)
+    ms = int((time.monotonic() - started) * 1000)
+    return msgspec.structs.replace(result, name=stage.name, ms=ms)
+
+
+def _skips(stage: Stage, ctx: Context) -> str | None:
+    """Why an engine without a GPU has nothing to do on this rung."""
+    if ctx.engine is None or ctx.engine.gpu:
+        return None
+    if stage.name in GPU_RUNGS:
+        return CPU_ONLY
+    if stage.name == "container" and ctx.options.image is None:
+        return f"the engine runs from an interpreter, not from an image; {CPU_ONLY}"
+    return None
+
+
+def _timed_out(stage: Stage, ctx: Context) -> StageResult:
+    return failed(
+        fault(
+            stage.name,
+            "timeout",
+            f"The {stage.name} rung ends in time",
+            f"not done after {stage.timeout:.0f} s; it was stopped",
+            want=f"at most {stage.timeout:.0f} s",
+            say=f"read the logs in {ctx.folder}; the last lines say what it was waiting for",
+            command=None,
+        )
+    )
+
+
+def _clean_up(reached: Sequence[Stage], ctx: Context) -> list[str]:
+    left: list[str] = []
+    for stage in reversed(reached):
+        try:
+            stage.cleanup(ctx)
+        except Exception as error:  # noqa: BLE001, RUF100 - the others must clean up too
+            left.append(f"{stage.name}: {type(error).__name__}: {error}")
+    return left + ctx.resources.release(ctx.user)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the run like Ctrl-C. Only the main thread may set handlers; elsewhere the token does it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A second Ctrl-C does not stop the cleaning, which is bounded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

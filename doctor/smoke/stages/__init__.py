@@ -1,0 +1,1 @@
+"""One module per rung; each has a class whose instances are Stages."""
