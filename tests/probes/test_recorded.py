@@ -298,7 +298,7 @@ def _mutate(value: Any, draw: random.Random, depth: int = 0) -> Any:
         return rest
     if isinstance(value, list) and value and draw.random() < 0.85:
         at = draw.randrange(len(value))
-        return value[:at] + [_mutate(value[at], draw, depth + 1)] + value[at + 1 :]
+        return [*value[:at], _mutate(value[at], draw, depth + 1), *value[at + 1 :]]
     if isinstance(value, str) and len(value) > 40 and draw.random() < 0.7:
         return _mutate_text(value, draw)
     return draw.choice(ODD)

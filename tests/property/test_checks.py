@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -209,10 +210,8 @@ class Watched:
 
 def asked_by(item: Check, facts: Facts) -> set[str]:
     asked: set[str] = set()
-    try:
+    with suppress(FactUnknown, ValueError):
         item.judge(Watched(facts, asked), knowledge())  # type: ignore[arg-type]
-    except FactUnknown:
-        pass
     return asked
 
 
