@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -37,6 +37,12 @@ from doctor.probes.source import Source
 from doctor.redact import redact_tree
 from doctor.report.model import Report, next_step
 
+if TYPE_CHECKING:
+    from doctor.plan.model import Plan
+    from doctor.remedy.job import FixOptions
+    from doctor.remedy.outcome import FixReport
+    from doctor.remedy.undo import UndoReport
+
 E = TypeVar("E", bound=AnyEvent)
 
 
@@ -57,10 +63,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Clock:
     """Stamps events with run, sequence, time and host."""
 
-    def __init__(self, emit: Emit, host: str = "") -> None:
+    def __init__(self, emit: Emit, host: str = "", run: str = "") -> None:
         self._emit = emit
         self._host = host
-        self._run = uuid.uuid4().hex[:12]
+        self._run = run or uuid.uuid4().hex[:12]
         self._seq = 0
 
     def __call__(self, event: E) -> None:
@@ -219,3 +225,60 @@ def listed(only: str | None, overlays: tuple[Path, ...]) -> list[tuple[base.Chec
         for id, item in sorted(checks.items())
         if only is None or fnmatchcase(id, only)
     ]
+
+
+def fix(asked: FixOptions, emit: Emit = ignore, **people: Any) -> FixReport:
+    """Look at this host, plan, do the steps, look again. A change is planned only from a live look in this run."""
+    from doctor.remedy import start
+
+    return start.fix(asked, look_and_plan, emit, **people)
+
+
+def resume(asked: FixOptions, emit: Emit = ignore, **people: Any) -> FixReport:
+    """Go on with the newest run that was left half way."""
+    from doctor.remedy import start
+
+    return start.resume(asked, look_and_plan, emit, **people)
+
+
+def undo(run: str, asked: FixOptions, emit: Emit = ignore, **people: Any) -> UndoReport:
+    """Take a run of this host back."""
+    from doctor.remedy import start
+
+    return start.undo(run, asked, look_and_plan, emit, **people)
+
+
+def look_and_plan(
+    specs: Sequence[str],
+    only: Sequence[str],
+    overlays: tuple[Path, ...],
+    emit: Callable[[Any], None],
+) -> tuple[Callable[[], Report], Callable[[Report], Plan]]:
+    """How this host is looked at, afresh each time, and how a plan is made of what was seen."""
+    from datetime import datetime, timezone
+
+    from doctor.plan.make import make_plan
+    from doctor.plan.want import parse_all
+    from doctor.probes.live import LiveSource
+
+    wants = tuple(parse_all(specs, None, overlays)) if specs else ()
+    options = Options(as_of=datetime.now(timezone.utc).date(), overlays=overlays, wants=wants)
+    checks = chosen(options)
+    knowledge = Knowledge(options.as_of, overlays=overlays, wants=wants)
+
+    def within(event: AnyEvent) -> None:
+        if not isinstance(event, (RunStarted, RunFinished)):
+            emit(event)
+
+    def plan(report: Report) -> Plan:
+        return make_plan(
+            decode(report.facts),
+            report.findings,
+            wants,
+            knowledge,
+            host=report.host,
+            checks=checks,
+            only=only,
+        )
+
+    return lambda: check(LiveSource(), options, within), plan

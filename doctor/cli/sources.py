@@ -30,7 +30,7 @@ def open_source(origin: str | None, scope: str = "shell", as_of: str | None = No
         return Opened(LiveSource(scope), None, "live", day(as_of) or today())
     path = Path(origin)
     if origin != "-" and path.is_dir():
-        from doctor.probes.recorded import RecordedSource, RecordingError
+        from doctor.probes.recordings.recorded import RecordedSource, RecordingError
 
         try:
             source = RecordedSource(origin)

@@ -20,7 +20,7 @@ def record(out: str, scope: str, note: str) -> int:
     OUT must be empty or not there. Host names, users, addresses, serials and UUIDs are renamed, secrets cut;
     names of your own folders, packages and containers may need an eye before it is passed on.
     """
-    from doctor.probes import record as recorder
+    from doctor.probes.recordings import record as recorder
 
     try:
         envelope = recorder.record(out, scope, note=note)

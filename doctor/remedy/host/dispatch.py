@@ -62,7 +62,10 @@ def before_step(
 
 
 def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict[str, Any]:
-    """What the step changed, as an undo record."""
+    """What the step changed, as an undo record. Without a copy its role never ran, and nothing is changed."""
+    if not os.path.exists(_place(folder, step)):
+        none: dict[str, Any] = {"added": {}, "removed": {}, "changed": {}}
+        return {"files": [], "packages": none, "left_behind": [], "units": {}}
     before = _load(_place(folder, step))
     return {
         "files": files.changes(before["files"], before["patterns"]),
@@ -86,6 +89,9 @@ def undo_step(
     restart: bool,
 ) -> dict[str, Any]:
     """Packages, then files, then what reads them, then units. -> {"packages", "files", "units", "notes"}"""
+    if not os.path.exists(_place(folder, step)):
+        nothing: dict[str, Any] = {"restored": [], "left": [], "failed": []}
+        return {"packages": nothing, "files": nothing, "units": nothing, "notes": []}
     before = _load(_place(folder, step))
     pack = files.Pack(os.path.join(folder, "pack"))
     stored = os.path.join(folder, "packages")

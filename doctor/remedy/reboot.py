@@ -1,0 +1,73 @@
+"""The barrier at the end of a wave: order the reboot where it was allowed and nobody loses by it, else say who has to do what."""
+
+from __future__ import annotations
+
+from doctor.events import ApprovalNeeded, RebootRequired
+from doctor.plan.model import digest
+from doctor.remedy.job import outside_command
+from doctor.remedy.outcome import Stopped
+from doctor.remedy.session import Session
+
+AT_MOST = 2
+"""Reboots of one run."""
+
+
+def barrier(session: Session) -> None:
+    """Stop the session for a reboot when steps wait for one; nothing when none does."""
+    waiting = [item for item in session.waiting() if item.status != "verified"]
+    put_off = [step.id for step in session.steps if step.id not in session.ended]
+    if not (waiting or (put_off and session.waiting())) or session.quit or session.stopped:
+        return
+    why = "; ".join(f"{item.id}: {item.reboot}" for item in session.waiting())
+    stopped = _order(session, why)
+    session.stopped.append(stopped)
+    if stopped.allow is not None:
+        session.job.tell(ApprovalNeeded(step="reboot", why=stopped.why, allow=stopped.allow))
+    session.job.tell(
+        RebootRequired(why=stopped.why, scheduled=stopped.rebooting, command=stopped.command)
+    )
+
+
+def _order(session: Session, why: str) -> Stopped:
+    job = session.job
+    resume = f"doctor fix --resume goes on with run {session.run.id} afterwards"
+    outside = outside_command(session.report)
+    if outside is not None:
+        return Stopped(
+            why=f"{why}. {outside[0]}; restart it from outside; {resume}", command=outside[1]
+        )
+    by_hand = "sudo systemctl reboot"
+    if "reboot" not in job.options.allow:
+        return Stopped(
+            why=f"{why}. It is not allowed to reboot; {resume}", allow="reboot", command=by_hand
+        )
+    if not job.root or not job.doctor:
+        return Stopped(
+            why=f"{why}. Only root's own installation goes on by itself; {resume}", command=by_hand
+        )
+    ordered = len(session.journal.of("reboot-ordered"))
+    if ordered >= AT_MOST:
+        return Stopped(
+            why=f"{why}. The host was rebooted {ordered} times already, and no more",
+            command=by_hand,
+        )
+    obstacles = job.do("obstacles", manager=session.manager, session=job.session)["why"]
+    if obstacles:
+        return Stopped(
+            why=f"{why}. Not rebooted: {'; '.join(obstacles)}; {resume}", command=by_hand
+        )
+    boot = job.do("boot_id")["id"]
+    session.journal.add(
+        "reboot-ordered", boot_id=boot, digest=digest(session.steps), number=ordered + 1
+    )
+    said = job.do("schedule", run_id=session.run.id, doctor=job.doctor)
+    if not said["ok"]:
+        session.journal.add("reboot-not-ordered", why=said["why"])
+        return Stopped(
+            why=f"{why}. The reboot could not be ordered: {said['why']}", command=by_hand
+        )
+    return Stopped(
+        why=f"{why}. The host reboots now and goes on by itself",
+        rebooting=True,
+        command=f"doctor runs show {session.run.id} --wait 1800",
+    )
