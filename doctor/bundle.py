@@ -52,8 +52,8 @@ def content() -> bytes:
 
     entry = ENTRY.format(major=FLOOR[0], minor=FLOOR[1], version=__version__)
     members = {"__main__.py": entry.encode(), "doctor/__init__.py": _read(PACKAGE / "__init__.py")}
-    for file in sorted((PACKAGE / "probes").glob("*.py")):
-        members[f"doctor/probes/{file.name}"] = _read(file)
+    for file in sorted((PACKAGE / "probes").rglob("*.py")):
+        members[f"doctor/{file.relative_to(PACKAGE).as_posix()}"] = _read(file)
     members["pynvml.py"] = _read(_pynvml())
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from doctor.probes import secret
+from doctor.probes.recordings import secret
 
 T = TypeVar("T")
 

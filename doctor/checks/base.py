@@ -16,29 +16,6 @@ from doctor.facts.model import Absent, FactUnknown, Known, NotApplicable, Unknow
 from doctor.facts.tree import Facts, lookup
 
 ERROR, WARN, INFO = Severity.ERROR, Severity.WARN, Severity.INFO
-NOT_AREAS = frozenset(
-    {
-        "base",
-        "finding",
-        "knowledge",
-        "operators",
-        "yaml_rules",
-        "advice",
-        "verdict",
-        "evaluate",
-        "presence",
-        "fabric_state",
-        "nccl_network",
-        "python_pins",
-        "engine_trtllm",
-        "python_cuda",
-        "nccl_copies",
-        "environments",
-        "package_names",
-        "kernel_module",
-    }
-)
-"""Modules of this package that hold no checks. The others are areas: checks/<area>.py holds the ids <area>.*."""
 
 
 class Fix(msgspec.Struct, frozen=True):
@@ -172,41 +149,41 @@ def check(
     return register
 
 
-def area_modules() -> list[str]:
-    """Areas that have a module of Python checks."""
-    import doctor.checks as package
+def check_modules(area: str | None = None) -> list[str]:
+    """Modules of doctor.checks.areas; those of one area are `<area>` and `<area>_<part>`."""
+    import doctor.checks.areas as package
 
-    return sorted(
-        item.name for item in pkgutil.iter_modules(package.__path__) if item.name not in NOT_AREAS
-    )
+    names = sorted(item.name for item in pkgutil.iter_modules(package.__path__))
+    return [name for name in names if area is None or name == area or name.startswith(f"{area}_")]
+
+
+def _load(area: str | None = None) -> None:
+    for name in check_modules(area):
+        importlib.import_module(f"doctor.checks.areas.{name}")
 
 
 def all_checks(rules: Iterable[Check] = ()) -> dict[str, Check]:
     """Every check by id: Python checks and the given YAML rules in one id space."""
-    for area in area_modules():
-        importlib.import_module(f"doctor.checks.{area}")
+    _load()
     return _joined(dict(_REGISTERED), rules)
 
 
 def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Check]:
     """Checks whose id matches the glob, with all they need; imports only the areas these are in."""
-    area = pattern.partition(".")[0]
-    if any(mark in area for mark in "*?["):
+    first = pattern.partition(".")[0]
+    if any(mark in first for mark in "*?["):
         return _closure(all_checks(rules), pattern)
-    known = set(area_modules())
-    pending = [area] if area in known else []
+    pending = [first]
     loaded: set[str] = set()
     while pending:
         here = pending.pop()
         if here in loaded:
             continue
         loaded.add(here)
-        importlib.import_module(f"doctor.checks.{here}")
+        _load(here)
         for item in _REGISTERED.values():
             if item.area == here:
-                pending += [
-                    need.partition(".")[0] for need in item.needs if need.partition(".")[0] in known
-                ]
+                pending += [need.partition(".")[0] for need in item.needs]
     return _closure(_joined(dict(_REGISTERED), rules), pattern)
 
 

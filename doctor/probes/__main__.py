@@ -19,7 +19,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Exit status 0 when every probe answered, 1 when one failed, 2 for wrong usage."""
     options = _options().parse_args(argv)
     if options.record:
-        from doctor.probes import record
+        from doctor.probes.recordings import record
 
         try:
             document = record.record(options.record, options.scope, options.only)

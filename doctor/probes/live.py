@@ -124,7 +124,9 @@ class LiveSource(Source):
         return get(socket_path, target)
 
     def _nvml(self) -> Dict[str, Any]:
-        record = self._child("doctor.probes.nvml_child", dict(os.environ), limits.NVML_TIMEOUT)
+        record = self._child(
+            "doctor.probes.children.nvml_child", dict(os.environ), limits.NVML_TIMEOUT
+        )
         document: Dict[str, Any] = {"init": None, "devices": None, "calls": {}}
         for line in record.get("stdout", b"").decode("utf-8", "replace").splitlines():
             try:
@@ -186,7 +188,7 @@ class LiveSource(Source):
         if name == "scope" and self.scope == "shell" and _EARLY:
             return finish_child(_EARLY.pop(), limits.CUDA_TIMEOUT)
         user = uid if uid is not None and uid != os.geteuid() and os.geteuid() == 0 else None
-        return self._child("doctor.probes.cuda_child", env, limits.CUDA_TIMEOUT, user)
+        return self._child("doctor.probes.children.cuda_child", env, limits.CUDA_TIMEOUT, user)
 
     def _child(
         self, module: str, env: Dict[str, str], timeout: float, user: Optional[int] = None
@@ -205,7 +207,7 @@ _EARLY: List[Started] = []
 
 def look_at_cuda_early() -> None:
     """Start the slowest look now, while the rest of the program is still being imported."""
-    _EARLY[:] = [start_child(_own_module("doctor.probes.cuda_child"), dict(os.environ))]
+    _EARLY[:] = [start_child(_own_module("doctor.probes.children.cuda_child"), dict(os.environ))]
 
 
 def _own_module(module: str) -> List[str]:
@@ -256,7 +258,7 @@ def _own_process() -> Dict[str, Any]:
 
 
 def _other_process(scope: str) -> Dict[str, Any]:
-    from doctor.probes.limits import parse_limits
+    from doctor.probes.areas.limits import parse_limits
 
     base: Dict[str, Any] = {
         "env": {},
@@ -268,10 +270,17 @@ def _other_process(scope: str) -> Dict[str, Any]:
     kind, _, name = scope.partition(":")
     pid = name
     if kind == "service":
-        shown = LiveSource()._run(["systemctl", "show", "-p", "MainPID", "--value", name], {}, 3.0)
-        pid = shown.get("stdout", b"").decode("ascii", "replace").strip()
+        argv = ["systemctl", "show", "-p", "MainPID", "--value", "--", name]
+        shown = LiveSource().run(argv, timeout=3.0)
+        if not shown.ok:
+            return dict(
+                base, error="cannot ask for %s: %s" % (scope, shown.reason or "no systemctl")
+            )
+        pid = shown.value.stdout.strip()
         if not pid.isdigit() or pid == "0":
             return dict(base, error="%s has no running main process" % scope)
+    if not pid.isdigit():
+        return dict(base, error="%s is no scope: say shell, service:NAME or pid:N" % scope)
     try:
         with open("/proc/%s/environ" % pid, "rb") as file:
             pairs = [item.partition(b"=") for item in file.read().split(b"\0") if b"=" in item]

@@ -7,27 +7,20 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from doctor.probes.fact import Fact, unknown
-from doctor.probes.secret import cut, cut_tree
+from doctor.probes.recordings.secret import cut, cut_tree
 from doctor.probes.source import Source
 
 SCHEMA = "doctor.facts/1"
 DEADLINE = 25.0
 """Seconds after which a probe that has not answered is Unknown: above the longest child deadline."""
-NOT_AREAS = frozenset(
-    "__main__ fact source live recorded recording record registry redact nvml_child cuda_child no_exec elf wheel docker_api cdi toml_subset apt rpm openpgp boot_loader kernel_log kernel_modules "
-    "child unix_http content docker_answer identity pseudonym public secret shape variable".split()
-)
-"""Modules of this package that hold no area."""
-
 Probe = Callable[[Source], Dict[str, Any]]
 
 
 def area_names() -> List[str]:
-    """Names of the areas: the modules of this package that define `probe(source) -> dict`."""
-    import doctor.probes as package
+    """Names of the areas: the modules of doctor.probes.areas."""
+    import doctor.probes.areas as package
 
-    names = [item.name for item in pkgutil.iter_modules(package.__path__)]
-    return sorted(name for name in names if name not in NOT_AREAS)
+    return sorted(item.name for item in pkgutil.iter_modules(package.__path__))
 
 
 _IMPORTING = threading.RLock()
@@ -37,7 +30,7 @@ _IMPORTING = threading.RLock()
 def load(area: str) -> Probe:
     """The probe of one area."""
     with _IMPORTING:
-        found: Probe = importlib.import_module("doctor.probes." + area).probe
+        found: Probe = importlib.import_module("doctor.probes.areas." + area).probe
     return found
 
 

@@ -12,6 +12,8 @@ ABSENT: tuple[tuple[str, str], ...] = (
     # folders that hold nothing
     ("/etc/modules-load.d", _EMPTY),
     ("/etc/modules-load.d/*", _EMPTY),
+    ("/dev/shm/*", "what running programs keep there; a description says orphans"),
+    ("grep -hoE -s dev/shm/*", "asked only of a host whose /dev/shm holds files"),
     ("/etc/modules", "Debian's list of modules, empty by default"),
     ("/run/modprobe.d", _EMPTY),
     ("/run/modules-load.d", _EMPTY),

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from doctor.errors import UsageError
-from doctor.probes.nvml import DRIVER_MODELS, FABRIC_STATES, THROTTLE
+from doctor.probes.areas.nvml import DRIVER_MODELS, FABRIC_STATES, THROTTLE
 from doctor.simulate.description import GpuPart
 from doctor.simulate.host import Board, Host
 from doctor.simulate.sizes import MIB, size

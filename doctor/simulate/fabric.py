@@ -27,7 +27,7 @@ def write(host: Host, out: RecordingWriter) -> None:
     _programs(host, out)
     if not runs_systemd(host):
         return
-    from doctor.probes.fabric import PROPERTIES, SERVICES
+    from doctor.probes.areas.fabric import PROPERTIES, SERVICES
 
     out.folder("/run/systemd/system")
     services = {name: _described(host, name) for name in SERVICES}
@@ -174,6 +174,6 @@ def _default_command(name: str) -> str | None:
 
 
 def _is_engine(command: str) -> bool:
-    from doctor.probes.fabric import engine_of
+    from doctor.probes.areas.fabric import engine_of
 
     return engine_of(command) is not None

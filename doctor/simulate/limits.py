@@ -76,7 +76,7 @@ def _shown(item: Any) -> str:
 
 
 def _systemd(limits: dict[str, list[Any]], out: RecordingWriter) -> None:
-    from doctor.probes.limits import NAMES
+    from doctor.probes.areas.limits import NAMES
 
     properties = [f"DefaultLimit{n.upper()}{kind}" for n in NAMES for kind in ("", "Soft")]
     lines = []

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.probes.source import Source
 from doctor.simulate.writer import RecordingWriter
 

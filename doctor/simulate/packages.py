@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.probes import apt, rpm
+from doctor.probes.reading import apt, rpm
 from doctor.simulate.host import Host
 from doctor.simulate.kernel import BUILT
 from doctor.simulate.machine import BOOTED

@@ -32,7 +32,7 @@ def write(host: Host, out: RecordingWriter) -> None:
 
 def _is_found(path: str) -> bool:
     """Whether the probe looks there without a word from the environment."""
-    from doctor.probes.python_env import PREFIXES
+    from doctor.probes.areas.python_env import PREFIXES
 
     return path in ("/usr", "/usr/local") or any(
         fnmatchcase(path, item) and path.count("/") == item.count("/") for item in PREFIXES

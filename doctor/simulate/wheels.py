@@ -11,7 +11,7 @@ import msgspec
 from doctor.facts.versions import Pep440Version, Specifier
 from doctor.matrix import query
 from doctor.matrix.model import TensorRTLLM, Torch, Vllm
-from doctor.probes.wheel import normalized
+from doctor.probes.reading.wheel import normalized
 from doctor.simulate.description import PythonPart
 from doctor.simulate.knowledge import matrix
 

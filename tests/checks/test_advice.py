@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.checks.advice import (
+from doctor.checks.areas.advice import (
     blacklist,
     build_module,
     headers_package,

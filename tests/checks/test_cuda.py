@@ -7,7 +7,7 @@ from datetime import date
 import msgspec
 import pytest
 
-from doctor.checks import cuda
+from doctor.checks.areas import cuda
 from doctor.checks.knowledge import Knowledge
 from doctor.facts.areas.cuda import CudaFacts, CudaLook
 from doctor.facts.model import Absent, Known, NotApplicable, Unknown

@@ -6,9 +6,9 @@ import shlex
 
 import pytest
 
-from doctor.checks.environments import holds, pip, unmet, version
-from doctor.checks.nccl_network import selected
-from doctor.checks.service import drop_in, waits_for_driver
+from doctor.checks.areas.environments import holds, pip, unmet, version
+from doctor.checks.areas.nccl_network import selected
+from doctor.checks.areas.service import drop_in, waits_for_driver
 from doctor.facts.areas.fabric import Unit
 from doctor.facts.areas.python_env import Environment
 from doctor.facts.model import FactUnknown

@@ -53,7 +53,7 @@ def test_it_is_judged_as_expected(folder: Path) -> None:
 @each_host
 def test_no_probe_fails_on_it(folder: Path) -> None:
     from doctor.probes import registry
-    from doctor.probes.recorded import RecordedSource
+    from doctor.probes.recordings.recorded import RecordedSource
 
     assert registry.run(RecordedSource(str(folder)))["errors"] == {}
 
@@ -70,9 +70,9 @@ def test_it_says_that_it_is_redacted_and_what_missing_means(folder: Path) -> Non
 @each_host
 def test_redacting_it_again_changes_nothing(folder: Path) -> None:
     from doctor.probes import registry
-    from doctor.probes.recorded import RecordedSource
-    from doctor.probes.recording import RecordingSource
-    from doctor.probes.redact import redact
+    from doctor.probes.recordings.recorded import RecordedSource
+    from doctor.probes.recordings.recording import RecordingSource
+    from doctor.probes.recordings.redact import redact
 
     source = RecordingSource(RecordedSource(str(folder)))
     source.process()

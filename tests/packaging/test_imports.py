@@ -55,7 +55,7 @@ def test_probes_use_the_standard_library_only() -> None:
         for name in imports_of(file):
             if name.split(".")[0] not in allowed:
                 wrong.append(f"{file.name}: {name}")
-            if name.split(".")[0] == "pynvml" and not file.name.startswith("nvml"):
+            if name.split(".")[0] == "pynvml" and file.parent.name != "children":
                 wrong.append(f"{file.name}: {name}")
     assert wrong == []
 
@@ -104,3 +104,18 @@ def test_no_file_is_too_long() -> None:
         if (lines := len(file.read_text(encoding="utf-8").splitlines())) > 420
     }
     assert long == {}
+
+
+def test_checks_live_in_the_module_of_their_area() -> None:
+    from doctor.checks.base import all_checks
+
+    for id, check in all_checks().items():
+        module = check.judge.__module__.rpartition(".")[2]
+        assert module in (check.area, "yaml_rules") or module.startswith(f"{check.area}_"), id
+
+
+def test_areas_of_facts_are_areas_of_probes() -> None:
+    from doctor.facts.tree import AREAS
+    from doctor.probes.registry import area_names
+
+    assert set(area_names()) == set(AREAS)

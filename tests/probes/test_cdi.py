@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from doctor.probes import cdi
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.reading import cdi
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.simulate.writer import RecordingWriter
 
 YAML = """---

@@ -10,9 +10,9 @@ import pytest
 
 from doctor.facts.areas.container import ContainerFacts
 from doctor.facts.tree import decode
-from doctor.probes import container
+from doctor.probes.areas import container
 from doctor.probes.fact import Fact
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.simulate.writer import RecordingWriter
 
 Fill = Callable[[RecordingWriter], None]

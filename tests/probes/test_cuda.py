@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.probes import cuda
+from doctor.probes.areas import cuda
 from doctor.probes.fact import Fact
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate

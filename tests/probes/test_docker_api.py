@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from doctor.probes import container, docker_api
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.areas import container
+from doctor.probes.reading import docker_api
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.simulate.writer import RecordingWriter
 
 SOCKET = docker_api.SOCKET

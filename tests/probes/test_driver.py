@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.probes import driver, elf
-from doctor.probes.driver import (
+from doctor.probes.areas import driver
+from doctor.probes.areas.driver import (
     chosen_package,
     driver_packages,
     parse_major,
@@ -14,6 +14,7 @@ from doctor.probes.driver import (
     parse_params,
 )
 from doctor.probes.fact import Fact
+from doctor.probes.reading import elf
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
 from doctor.simulate.writer import RecordingWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doctor.facts.tree import AREAS
-from doctor.probes import fabric
+from doctor.probes.areas import fabric
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.writer import RecordingWriter
 

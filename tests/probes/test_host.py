@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from doctor.probes import host
-from doctor.probes.fact import Fact
-from doctor.probes.host import (
+from doctor.probes.areas import host
+from doctor.probes.areas.host import (
     hypervisor_in,
     parse_btime,
     parse_cpu_list,
@@ -19,6 +18,7 @@ from doctor.probes.host import (
     parse_tracking,
     root_filesystem,
 )
+from doctor.probes.fact import Fact
 from doctor.probes.source import Completed
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.probes import boot_loader, kernel, kernel_log
-from doctor.probes.boot_loader import choose, default_of, parse_menu, release_key
+from doctor.probes.areas import kernel
+from doctor.probes.areas.kernel import parse_compiler, parse_lockdown
 from doctor.probes.fact import Fact
-from doctor.probes.kernel import parse_compiler, parse_lockdown
-from doctor.probes.kernel_modules import (
+from doctor.probes.reading import boot_loader, kernel_log
+from doctor.probes.reading.boot_loader import choose, default_of, parse_menu, release_key
+from doctor.probes.reading.kernel_modules import (
     blacklist_of_cmdline,
     parse_blacklist,
     parse_modinfo,

@@ -8,8 +8,8 @@ import pytest
 
 from doctor.facts.areas.limits import LimitFacts
 from doctor.facts.tree import decode
-from doctor.probes import limits
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.areas import limits
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.simulate.writer import RecordingWriter
 
 PROC = """Limit                     Soft Limit           Hard Limit           Units

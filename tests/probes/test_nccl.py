@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from doctor.facts.tree import AREAS
-from doctor.probes import nccl, wheel
+from doctor.probes.areas import nccl
+from doctor.probes.reading import wheel
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.writer import RecordingWriter
 

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from doctor.probes.no_exec import ARCH_X86_64, FORBIDDEN, filter_program
+from doctor.probes.children.no_exec import ARCH_X86_64, FORBIDDEN, filter_program
 
 TRY = """
 import errno, json, os, subprocess, sys
-from doctor.probes.no_exec import forbid_changes
+from doctor.probes.children.no_exec import forbid_changes
 made = sys.argv[1]
 guarded = forbid_changes()
 def tried(call):

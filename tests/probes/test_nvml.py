@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from doctor.probes import nvml
-from doctor.probes.nvml_child import NO_PYNVML, Asker, as_json
+from doctor.probes.areas import nvml
+from doctor.probes.children.nvml_child import NO_PYNVML, Asker, as_json
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
 
@@ -130,7 +130,7 @@ def test_binding_has_what_the_child_uses() -> None:
         "NVML_NVLINK_MAX_LINKS",
     ):
         assert hasattr(pynvml, name), name
-    from doctor.probes.nvml_child import DEVICE_CALLS, FALLBACKS
+    from doctor.probes.children.nvml_child import DEVICE_CALLS, FALLBACKS
 
     for name in (*DEVICE_CALLS, *FALLBACKS, *FALLBACKS.values()):
         assert hasattr(pynvml, name), name

@@ -7,15 +7,16 @@ import hashlib
 
 import pytest
 
-from doctor.probes import apt, openpgp, packages, rpm
-from doctor.probes.apt import (
+from doctor.probes.areas import packages
+from doctor.probes.fact import Fact
+from doctor.probes.reading import apt, openpgp, rpm
+from doctor.probes.reading.apt import (
     deb_key,
     parse_candidates,
     parse_deb822,
     parse_one_line,
     parse_unattended,
 )
-from doctor.probes.fact import Fact
 from doctor.probes.source import Completed
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate

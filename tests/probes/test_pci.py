@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from doctor.probes import pci
+from doctor.probes.areas import pci
+from doctor.probes.areas.pci import acs_control, parse_bar1, parse_speed, parse_uevent, parse_width
 from doctor.probes.fact import Fact
-from doctor.probes.pci import acs_control, parse_bar1, parse_speed, parse_uevent, parse_width
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
 from doctor.simulate.writer import RecordingWriter

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from doctor.probes import recorded as module
 from doctor.probes import registry
-from doctor.probes.recorded import RecordedSource, RecordingError
+from doctor.probes.recordings import recorded as module
+from doctor.probes.recordings.recorded import RecordedSource, RecordingError
 
 MANIFEST = {
     "format": 1,

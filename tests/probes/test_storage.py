@@ -8,9 +8,9 @@ import pytest
 
 from doctor.facts.areas.storage import StorageFacts
 from doctor.facts.tree import decode
-from doctor.probes import storage
+from doctor.probes.areas import storage
 from doctor.probes.fact import Fact, known
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.simulate.writer import RecordingWriter
 
 MOUNTS = """overlay / overlay rw,relatime 0 0

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from doctor.probes import toml_subset
+from doctor.probes.reading import toml_subset
 
 TOOLKIT = """#accept-nvidia-visible-devices-envvar-when-unprivileged = true
 disable-require = false

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from doctor.probes import wsl
+from doctor.probes.areas import wsl
+from doctor.probes.areas.wsl import driver_packages, parse_wsl_conf
 from doctor.probes.fact import Fact
-from doctor.probes.wsl import driver_packages, parse_wsl_conf
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from doctor.facts.model import Absent, Known, NotApplicable, Record, Unknown
 from doctor.facts.tree import AREAS, Facts, decode
 from doctor.probes import registry
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings.recorded import RecordedSource
 from tests.cases.reading import reports
 from tests.checks.harness import BASES, cases, description_of, facts_of
 

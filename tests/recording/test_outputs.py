@@ -9,7 +9,7 @@ import pytest
 
 from doctor import engine
 from doctor.cli.sources import open_source
-from doctor.probes import record
+from doctor.probes.recordings import record
 from doctor.report import json_, text
 from doctor.report.model import Report
 from tests.recording import planted

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from doctor.probes import record as recorder
 from doctor.probes import registry
-from doctor.probes.identity import of_this_host
 from doctor.probes.live import LiveSource
-from doctor.probes.pseudonym import is_distinct
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings import record as recorder
+from doctor.probes.recordings.identity import of_this_host
+from doctor.probes.recordings.pseudonym import is_distinct
+from doctor.probes.recordings.recorded import RecordedSource
 
 ROOT = Path(__file__).resolve().parents[2]
 MOVING = {
@@ -98,8 +98,8 @@ def test_nothing_of_this_host_is_named(recorded: tuple[Path, dict[str, Any]]) ->
 def test_recording_a_recording_changes_nothing_more(
     recorded: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    from doctor.probes.recording import RecordingSource
-    from doctor.probes.redact import redact
+    from doctor.probes.recordings.recording import RecordingSource
+    from doctor.probes.recordings.redact import redact
 
     out, _ = recorded
     source = RecordingSource(RecordedSource(str(out)))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from doctor import redact as outgoing
-from doctor.probes.public import kernel_arguments
-from doctor.probes.redact import redact
-from doctor.probes.variable import may_be_recorded
+from doctor.probes.recordings.public import kernel_arguments
+from doctor.probes.recordings.redact import redact
+from doctor.probes.recordings.variable import may_be_recorded
 from tests.recording import planted
 
 

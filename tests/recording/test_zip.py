@@ -11,7 +11,7 @@ import pytest
 from doctor import bundle, engine
 from doctor.cli.sources import open_source
 from doctor.probes import registry
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings.recorded import RecordedSource
 from tests.packaging.test_probe_zip import interpreters, version_of
 
 PYTHONS = [python for python in interpreters() if version_of(python) >= (3, 9)]
@@ -42,7 +42,7 @@ def test_it_records_on_every_python(python: Path, probe: Path, tmp_path: Path) -
 
 
 def test_it_is_judged_like_one_of_doctor_record(probe: Path, tmp_path: Path) -> None:
-    from doctor.probes import record
+    from doctor.probes.recordings import record
 
     assert run(Path(sys.executable), probe, "--record", str(tmp_path / "zip")).returncode == 0
     record.record(str(tmp_path / "doctor"))

@@ -8,7 +8,7 @@ import pytest
 
 from doctor.facts.tree import AREAS
 from doctor.probes import registry
-from doctor.probes.recorded import RecordedSource
+from doctor.probes.recordings.recorded import RecordedSource
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
 from tests.simulate.hosts import hosts

@@ -12,7 +12,7 @@ import pytest
 from doctor.facts.tree import AREAS
 from doctor.probes import registry
 from doctor.probes.live import LiveSource
-from doctor.probes.recording import RecordingSource
+from doctor.probes.recordings.recording import RecordingSource
 from doctor.simulate.absent import ABSENT, reason
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate

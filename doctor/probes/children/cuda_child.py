@@ -1,0 +1,42 @@
+"""Runs in a disposable child: what does the driver API answer here? One JSON object a line, so a hang keeps what came before."""
+
+import ctypes
+import json
+import sys
+from typing import Any, List
+
+from doctor.probes.children.no_exec import forbid_changes
+
+
+def say(**answer: Any) -> None:
+    """One line at once: the parent reads whatever came before a hang."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def main(args: List[str]) -> None:
+    """Load libcuda.so.1 as a program would, then cuInit, device count and driver version."""
+    say(guarded=forbid_changes())
+    try:
+        lib = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        missing = "libcuda.so.1: cannot open shared object file" in str(error)
+        say(error="not-found" if missing else "cannot load libcuda.so.1: %s" % error)
+        return
+    say(lib=loaded_path())
+    code = lib.cuInit(0)
+    say(cuInit=code)
+    number = ctypes.c_int(0)
+    if lib.cuDriverGetVersion(ctypes.byref(number)) == 0:
+        say(driver_version=number.value)
+    if code == 0 and lib.cuDeviceGetCount(ctypes.byref(number)) == 0:
+        say(count=number.value)
+
+
+def loaded_path() -> str:
+    """The file the loader chose, as the kernel names it."""
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            if "/libcuda.so" in line:
+                return line.split(None, 5)[5].strip()
+    return ""

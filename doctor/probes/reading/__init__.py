@@ -1,0 +1,1 @@
+"""Readers of formats that several probes need. Pure functions of text or bytes."""

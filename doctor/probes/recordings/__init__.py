@@ -1,0 +1,1 @@
+"""Recordings: kept, redacted, written and read back."""
