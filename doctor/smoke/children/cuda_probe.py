@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from doctor.probes.no_exec import forbid_changes
+from doctor.probes.children.no_exec import forbid_changes
 from doctor.smoke.children.driver_api import (
     FACTOR,
     CudaError,

@@ -7,7 +7,7 @@ every supported driver has them.
 """
 
 import ctypes
-from typing import Any
+from typing import Any, Optional
 
 CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6
 ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 75, 76
@@ -133,7 +133,7 @@ class Driver:
         self.call("cuDeviceGetPCIBusId", buffer, ctypes.c_int(32), ctypes.c_int(device))
         return buffer.value.decode("ascii", "replace").lower()
 
-    def uuid(self, device: int) -> str | None:
+    def uuid(self, device: int) -> Optional[str]:
         """GPU-... or MIG-... as NVML writes it; None where the library does not say."""
         raw = (ctypes.c_ubyte * 16)()
         for name, start in (("cuDeviceGetUuid_v2", "GPU-"), ("cuDeviceGetUuid", "GPU-")):
