@@ -125,7 +125,10 @@ def _finding(finding: Finding, report: Report, look: Look) -> list[str]:
             lines += _command(finding.fix.command, look, "        ")
     explained = [item.id for item in report.explained_by(finding.id)]
     if explained:
-        lines += _wrap("explains: " + ", ".join(explained), look, "      ", "        ")
+        shown = explained if look.verbose else explained[:4]
+        rest = len(explained) - len(shown)
+        more = f" and {rest} more" if rest else ""
+        lines += _wrap(f"explains: {', '.join(shown)}{more}", look, "      ", "        ")
     if look.verbose:
         lines += _evidence(finding, look)
     return lines
