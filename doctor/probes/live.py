@@ -8,6 +8,7 @@ import sys
 from typing import Any, Dict, List, Optional, Sequence
 
 from doctor.probes import source as limits
+from doctor.probes import unix_http
 from doctor.probes.child import (
     Started,
     child_problem,
@@ -16,6 +17,7 @@ from doctor.probes.child import (
     run_child,
     start_child,
 )
+from doctor.probes.reading.rlimits import parse_limits
 from doctor.probes.source import Source
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/usr/lib/wsl/lib:/usr/local/nvidia/bin:/snap/bin"
@@ -119,9 +121,7 @@ class LiveSource(Source):
         return run_child([program] + list(argv[1:]), full, timeout)
 
     def _http(self, socket_path: str, target: str) -> Dict[str, Any]:
-        from doctor.probes.unix_http import get
-
-        return get(socket_path, target)
+        return unix_http.get(socket_path, target)
 
     def _nvml(self) -> Dict[str, Any]:
         record = self._child(
@@ -258,8 +258,6 @@ def _own_process() -> Dict[str, Any]:
 
 
 def _other_process(scope: str) -> Dict[str, Any]:
-    from doctor.probes.areas.limits import parse_limits
-
     base: Dict[str, Any] = {
         "env": {},
         "euid": os.geteuid(),

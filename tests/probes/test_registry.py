@@ -17,6 +17,12 @@ from doctor.probes.fact import Fact, absent, known, unknown
 from tests.probes.test_source import Made
 
 PACKAGE = Path(registry.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+IN_THREADS = [
+    path
+    for path in SOURCES
+    if path.parent.name != "children" and path.name not in ("__main__.py", "registry.py")
+]
 
 
 def with_probes(monkeypatch: pytest.MonkeyPatch, **probes: Any) -> list[str]:
@@ -126,7 +132,7 @@ def test_events_tell_when_each_probe_starts_and_ends(monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_probes_import_only_the_standard_library(path: Path) -> None:
     allowed = (
         set(sys.stdlib_module_names) | {"doctor"} | ({"pynvml"} if "nvml" in path.name else set())
@@ -142,6 +148,19 @@ def test_probes_import_only_the_standard_library(path: Path) -> None:
             assert not name.startswith("doctor.") or name.startswith("doctor.probes"), name
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_probes_are_python_3_9(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("path", IN_THREADS, ids=lambda path: path.name)
+def test_no_probe_imports_another_while_it_runs(path: Path) -> None:
+    """Python 3.9 shows half a module of a zip to a second thread; what is imported first is imported under a lock."""
+    late = [
+        node.lineno
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("doctor.probes")
+    ]
+    assert late == []

@@ -6,7 +6,9 @@ They disagree on real hosts, and the disagreement is the diagnosis: nothing here
 import re
 from typing import Any, Dict
 
+from doctor.probes.areas import kernel
 from doctor.probes.areas.host import IN_CONTAINER, in_container, release_of
+from doctor.probes.areas.packages import installed_packages
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
 from doctor.probes.reading import elf
 from doctor.probes.source import Source
@@ -134,8 +136,6 @@ def chosen_package(packages: Dict[str, str]) -> Any:
 
 
 def _package(src: Source) -> Fact:
-    from doctor.probes.areas.packages import installed_packages
-
     if in_container(src):
         return not_applicable(IN_CONTAINER)
     return installed_packages(src).map(lambda found: chosen_package(driver_packages(found)))
@@ -166,8 +166,6 @@ def _disk(src: Source, release: Fact) -> Fact:
 
 def _next_release(src: Source) -> Fact:
     """The kernel of the next boot, as the kernel probe finds it."""
-    from doctor.probes.areas import kernel
-
     return kernel.next_boot_of(src)
 
 

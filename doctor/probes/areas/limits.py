@@ -7,6 +7,7 @@ from doctor.probes.areas.container import daemon_file, daemon_settings, dockerd_
 from doctor.probes.areas.host import IN_CONTAINER, in_container
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
 from doctor.probes.reading import docker_api
+from doctor.probes.reading.rlimits import parse_limits
 from doctor.probes.source import Source
 
 NAMES = ("memlock", "stack", "nofile", "nproc")
@@ -130,20 +131,3 @@ def conf_lines(text: str) -> List[str]:
         for line in text.splitlines()
         if _CONF_LINE.match(line)
     ]
-
-
-def parse_limits(text: str) -> Dict[str, List[int]]:
-    """/proc/PID/limits -> {"memlock": [soft, hard], ...} in bytes or counts, -1 for unlimited."""
-    rows = {
-        "Max locked memory": "memlock",
-        "Max stack size": "stack",
-        "Max open files": "nofile",
-        "Max processes": "nproc",
-    }
-    found: Dict[str, List[int]] = {}
-    for line in text.splitlines():
-        for label, name in rows.items():
-            if line.startswith(label):
-                parts = line[len(label) :].split()
-                found[name] = [-1 if part == "unlimited" else int(part) for part in parts[:2]]
-    return found
