@@ -188,6 +188,8 @@ def _wait_gone(
             child.process.poll()  # reaps it
         left = members(sessions, run)
         if not left or time.monotonic() > until:
+            for child in children:
+                child.process.poll()  # one that became a zombie since
             return left
         if kill:
             _signal(left, signal.SIGKILL)
