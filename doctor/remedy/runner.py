@@ -2,7 +2,8 @@
 
 What is worked around here was measured (ansible-runner 2.4.3): a handler that raises kills the thread and looks like success,
 one that returns nothing loses the events, an absent cancel callback replaces the caller's signal handlers, the whole environment
-of the caller is passed on and written to a file, and host-key checking is switched off where nobody says otherwise.
+of the caller is passed on and written to a file, host-key checking is switched off where nobody says otherwise, and settings that
+are given as an argument are dropped when there is no file of settings.
 """
 
 from __future__ import annotations
@@ -121,6 +122,14 @@ def _start(
     flags = [*(["--check", "--diff"] if asked.check else ["--diff"]), "-e", f"@{values}"]
     if asked.become:
         flags.append("--become")
+    workspace.write_settings(
+        {
+            "idle_timeout": asked.idle,
+            "job_timeout": asked.timeout,
+            "pexpect_timeout": 1,
+            "suppress_ansible_output": True,
+        }
+    )
     config = RunnerConfig(
         private_data_dir=str(workspace.folder),
         project_dir=str(asked.playbooks),
@@ -128,12 +137,6 @@ def _start(
         ident=asked.ident,
         inventory=str(inventory),
         cmdline=shlex.join(flags),
-        settings={
-            "idle_timeout": asked.idle,
-            "job_timeout": asked.timeout,
-            "pexpect_timeout": 1,
-            "suppress_ansible_output": True,
-        },
         suppress_env_files=True,
         quiet=True,
         envvars=_environment(asked, workspace),

@@ -42,7 +42,10 @@ def hear(event: dict[str, Any], heard: Heard) -> str | None:
         if not result.get("results"):
             heard.diffs += list(differences(result.get("diff")))
     elif kind == "runner_on_failed" and not data.get("ignore_errors"):
-        heard.failures.append(f"{data.get('task') or heard.task}: {said(result)}")
+        why = said(result) or " ".join(str(event.get("stdout", "")).split())[:2000]
+        heard.failures.append(
+            f"{data.get('task') or heard.task}: {why or 'it failed without a word'}"
+        )
     elif kind == "runner_on_unreachable":
         heard.unreachable = True
         heard.failures.append(f"{data.get('host', 'the host')}: {said(result)}")
@@ -63,7 +66,7 @@ def said(result: dict[str, Any]) -> str:
         if (value := result.get(key))
     ]
     text = " ".join(": ".join(parts).split())
-    return text[:2000] or "it failed without a word"
+    return text[:2000]
 
 
 def differences(diff: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for name in ("", "home", "tmp", "vars"):
+        for name in ("", "env", "home", "tmp", "vars"):
             (folder / name).mkdir(mode=0o700, exist_ok=True)
 
     @property
@@ -38,6 +38,10 @@ class Workspace:
         path = self.folder / "vars" / f"{ident}.json"
         store(path, values)
         return path
+
+    def write_settings(self, settings: dict[str, Any]) -> None:
+        """The runner's settings; it reads them from nowhere else."""
+        store(self.folder / "env" / "settings", settings)
 
     def prune(self, ident: str) -> None:
         """Take the environment and raw results of a run away; what stays is redacted."""

@@ -19,7 +19,11 @@ def test_a_broken_host_is_fixed_and_verified_and_a_second_run_does_nothing(bench
     bench.note("two", needs=("one",))
     report = bench.fix()
     assert statuses(report) == {"one": "verified", "two": "verified"}
-    assert (report.exit_code, report.verdict_before, report.verdict_after) == (0, "broken", "healthy")
+    assert (report.exit_code, report.verdict_before, report.verdict_after) == (
+        0,
+        "broken",
+        "healthy",
+    )
     assert bench.ran == ["one", "two"]
     again = bench.fix()
     assert (again.exit_code, again.steps, bench.ran) == (0, [], ["one", "two"])
@@ -226,9 +230,7 @@ def test_reboot_and_go_on(bench: Bench) -> None:
     report = bench.fix(allow=["reboot"])
     assert report.exit_code == 5
     assert report.stopped[0].rebooting
-    assert bench.scheduled == [
-        {"run_id": report.run, "doctor": "/opt/gpu-host-doctor/bin/doctor"}
-    ]
+    assert bench.scheduled == [{"run_id": report.run, "doctor": "/opt/gpu-host-doctor/bin/doctor"}]
     assert bench.ran == ["one"]
     bench.boot = "boot-2"
     ended = bench.resume(after_reboot=True)
@@ -277,11 +279,25 @@ def test_at_most_two_reboots(bench: Bench) -> None:
         ({"obstacles": ["ann (session 3) is logged in"]}, "ann (session 3)"),
         ({"obstacles": ["half-configured packages: foo"]}, "half-configured"),
         (
-            {"facts": {"host": {"container": {"state": "known", "value": "docker"}, "name": {"state": "known", "value": "c1"}}}},
+            {
+                "facts": {
+                    "host": {
+                        "container": {"state": "known", "value": "docker"},
+                        "name": {"state": "known", "value": "c1"},
+                    }
+                }
+            },
             "docker restart c1",
         ),
         (
-            {"facts": {"host": {"container": {"state": "known", "value": "none"}, "hardware": {"state": "known", "value": "wsl2"}}}},
+            {
+                "facts": {
+                    "host": {
+                        "container": {"state": "known", "value": "none"},
+                        "hardware": {"state": "known", "value": "wsl2"},
+                    }
+                }
+            },
             "wsl.exe --shutdown",
         ),
     ],
@@ -298,8 +314,9 @@ def test_nobody_loses_by_a_reboot(bench: Bench, change: dict[str, object], said:
 
 def test_a_second_run_waits_and_then_says_who_is_at_work(bench: Bench) -> None:
     bench.note("one")
-    with lock.hold(bench.state.lock, "20261130T120000-abcdef"), pytest.raises(
-        lock.LockedError, match="20261130T120000-abcdef"
+    with (
+        lock.hold(bench.state.lock, "20261130T120000-abcdef"),
+        pytest.raises(lock.LockedError, match="20261130T120000-abcdef"),
     ):
         bench.fix()
     assert bench.fix().exit_code == 0

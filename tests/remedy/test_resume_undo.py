@@ -26,7 +26,13 @@ def test_resume_converges_and_undo_goes_back_to_the_very_start(
     before = {name: facts(bench.note(name)) for name in ("one", "two")}
     if which == "two":
         bench.remedies["two"] = bench.remedies["two"].__class__(
-            **{**{f: getattr(bench.remedies["two"], f) for f in bench.remedies["two"].__struct_fields__}, "needs": ["one"]}
+            **{
+                **{
+                    f: getattr(bench.remedies["two"], f)
+                    for f in bench.remedies["two"].__struct_fields__
+                },
+                "needs": ["one"],
+            }
         )
     if point == "role":
         bench.kill_in = which
@@ -87,7 +93,10 @@ def test_steps_that_build_on_each_other_are_undone_in_reverse(bench: Bench) -> N
     before = facts(path)
     bench.note("two", needs=("one",))
     bench.remedies["two"] = bench.remedies["two"].__class__(
-        name="two", say="two", answers=["note.two"], needs=["one"],
+        name="two",
+        say="two",
+        answers=["note.two"],
+        needs=["one"],
         touches=bench.remedies["two"].touches.__class__(paths=[str(bench.etc)]),
     )
     played = bench.play

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from doctor.remedy.host.command import run
+
+BOOTED = "/run/systemd/system"
+"""There where systemd is process 1 (sd_booted)."""
 
 States = dict[str, dict[str, str]]
 
@@ -17,6 +21,8 @@ _CHANGEABLE = ("enabled", "disabled", "masked", "enabled-runtime")
 def states() -> States:
     """Unit -> {"enabled", "active"}; empty where systemd does not run."""
     found: States = {}
+    if not os.path.isdir(BOOTED):
+        return found
     plain = ["--no-legend", "--plain", "--no-pager"]
     for line in run(["systemctl", "list-unit-files", *plain]).out.splitlines():
         fields = line.split()
