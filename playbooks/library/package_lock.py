@@ -30,7 +30,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 packages: {description: Installed packages that the patterns name., returned: always, type: list, elements: str}
-changed_names: {description: What was held or released., returned: always, type: list, elements: str}
+acted_on: {description: What was held or released., returned: always, type: list, elements: str}
 others: {description: What somebody else holds., returned: always, type: list, elements: str}
 """
 
@@ -128,7 +128,7 @@ def main():
     result = {
         "changed": bool(names),
         "packages": sorted(item.name for item in packages),
-        "changed_names": sorted(names),
+        "acted_on": sorted(names),
         "others": sorted(others),
     }
     if module._diff and names:

@@ -111,42 +111,49 @@ def covers(entry, item):
 
 
 def lock(text, packages, record):
-    """dnf: (new versionlock.list, names locked, new record). An entry of ours moves to the new version; the owner's stay."""
+    """dnf: (new versionlock.list, names locked, new record). Entries of ours move to the new version; the owner's stay."""
     named, record = [], dict(record)
-    for item in packages:
-        about = [entry for entry in entries(text) if covers(entry, item)]
-        mine = record.get(item.name)
-        if item.entry in about or [entry for entry in about if entry != mine]:
+    for name, rows in _by_name(packages).items():
+        about = {entry for entry in entries(text) if any(covers(entry, item) for item in rows)}
+        wanted, mine = {item.entry for item in rows}, set(record.get(name, "").split())
+        if about - mine or about == wanted:
             continue
-        if mine in about:
-            text = _drop(text, mine)
-        text = text + ("" if not text or text.endswith("\n") else "\n") + item.entry + "\n"
-        record[item.name] = item.entry
-        named.append(item.name)
+        text = _drop(text, mine)
+        text += "" if not text or text.endswith("\n") else "\n"
+        text += "".join(entry + "\n" for entry in sorted(wanted))
+        record[name] = " ".join(sorted(wanted))
+        named.append(name)
     return text, named, record
 
 
 def unlock(text, packages, record):
     """dnf: (new versionlock.list, names unlocked, new record). Only entries that we wrote."""
     named, left = [], dict(record)
-    for item in packages:
-        mine = left.pop(item.name, None)
-        if mine is not None and mine in entries(text):
+    for name in _by_name(packages):
+        mine = set(left.pop(name, "").split()) & set(entries(text))
+        if mine:
             text = _drop(text, mine)
-            named.append(item.name)
+            named.append(name)
     return text, named, left
 
 
-def _drop(text, entry):
-    return "".join(
-        line for line in text.splitlines(keepends=True) if line.partition("#")[0].strip() != entry
-    )
+def _by_name(packages):
+    """name -> its installed versions: several kernels may be installed side by side."""
+    found = {}
+    for item in packages:
+        found.setdefault(item.name, []).append(item)
+    return found
+
+
+def _drop(text, gone):
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if line.partition("#")[0].strip() not in gone)
 
 
 def others(packages, record, text=None):
     """Names that somebody else holds."""
     if text is None:
         return [item.name for item in packages if item.held and item.name not in record]
-    mine = set(record.values())
+    mine = {entry for item in record.values() for entry in item.split()}
     theirs = [entry for entry in entries(text) if entry not in mine]
     return [item.name for item in packages if any(covers(entry, item) for entry in theirs)]

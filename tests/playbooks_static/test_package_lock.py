@@ -57,6 +57,15 @@ def test_an_entry_of_ours_moves_with_the_version_and_the_owner_s_stays():
     assert locks.unlock(text, newer, record) == (owner, ["nvidia-driver-cuda", "kernel-core"], {})
 
 
+def test_kernels_side_by_side_are_each_locked_and_a_second_run_changes_nothing():
+    two = locks.parse_rpm("kernel-core\t0\t5.14.0-570.el9\nkernel-core\t0\t5.14.0-611.el9\n")
+    text, names, record = locks.lock("", two, {})
+    assert names == ["kernel-core"]
+    assert text == "kernel-core-0:5.14.0-570.el9.*\nkernel-core-0:5.14.0-611.el9.*\n"
+    assert locks.lock(text, two, record) == (text, [], record)
+    assert locks.unlock(text, two, record) == ("", ["kernel-core"], {})
+
+
 @pytest.mark.parametrize(
     ("entry", "name", "yes"),
     [
