@@ -59,6 +59,7 @@ def broken(
             files=files,
         )
     fix = cause.fix
+    said = {item.fact for item in evidence}
     return StageFailed(
         fault(
             stage,
@@ -70,7 +71,7 @@ def broken(
             command=fix.command if fix else f"doctor explain {cause.id}",
             kind=fix.kind if fix else "manual",
             disturbs=fix.disturbs if fix else "none",
-            evidence=[*evidence, *cause.evidence],
+            evidence=[*evidence, *(item for item in cause.evidence if item.fact not in said)],
             sources=[*sources, *cause.sources],
             blocked_by=cause.id,
         ),
