@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="needs a real GPU"),
+]
 SCRIPT = Path(__file__).with_name("run_rungs.py")
 CAUSES = {
     "stub": "cuda.libcuda-stub",
