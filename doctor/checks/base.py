@@ -157,15 +157,17 @@ def check_modules(area: str | None = None) -> list[str]:
     return [name for name in names if area is None or name == area or name.startswith(f"{area}_")]
 
 
-def _load(area: str | None = None) -> None:
+def _load(area: str | None = None, without: Sequence[str] = ()) -> None:
     for name in check_modules(area):
-        importlib.import_module(f"doctor.checks.areas.{name}")
+        if name.partition("_")[0] not in without:
+            importlib.import_module(f"doctor.checks.areas.{name}")
 
 
-def all_checks(rules: Iterable[Check] = ()) -> dict[str, Check]:
-    """Every check by id: Python checks and the given YAML rules in one id space."""
-    _load()
-    return _joined(dict(_REGISTERED), rules)
+def all_checks(rules: Iterable[Check] = (), *, without: Sequence[str] = ()) -> dict[str, Check]:
+    """Every check by id: Python checks and the given YAML rules in one id space; `without` names areas left out."""
+    _load(without=without)
+    found = {id: item for id, item in _REGISTERED.items() if item.area not in without}
+    return _joined(found, rules)
 
 
 def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Check]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import traceback
 from pathlib import Path
 
 from doctor.exit_codes import ExitCode
@@ -49,6 +48,8 @@ def crash(error: BaseException) -> ExitCode:
     """A defect of ours: one line, and the traceback where --debug or DOCTOR_DEBUG asks for it."""
     talk(f"doctor: a defect of the doctor itself: {type(error).__name__}: {error}")
     if os.environ.get("DOCTOR_DEBUG"):
+        import traceback
+
         talk("".join(traceback.format_exception(error)))
     else:
         talk("  run again with DOCTOR_DEBUG=1 for the traceback, and report it")

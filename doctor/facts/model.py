@@ -1,7 +1,5 @@
 """A fact is Known, Absent, Unknown or NotApplicable; only Known has a value, and asking the others for it raises."""
 
-from __future__ import annotations
-
 from typing import Generic, NoReturn, TypeAlias, TypeVar, Union, overload
 
 import msgspec

@@ -34,7 +34,7 @@ def explain(
     options = engine.Options(as_of=opened.as_of, only=id, label=opened.label, overlays=overlays)
     known = engine.chosen(options)
     if id not in known:
-        every = engine.chosen(engine.Options(as_of=opened.as_of, overlays=overlays))
+        every = engine.every_check(overlays)
         near = get_close_matches(id, every, 1)
         hint = f"did you mean {near[0]}?" if near else "see doctor check --list"
         raise UsageError(f"no check is called {id!r}", hint)

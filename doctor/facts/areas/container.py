@@ -1,7 +1,5 @@
 """Container engines, the NVIDIA toolkit, CDI and cgroups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record

@@ -1,7 +1,5 @@
 """Whether the CUDA driver API starts, looked at in a disposable child."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

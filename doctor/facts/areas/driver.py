@@ -1,7 +1,5 @@
 """Five driver versions that disagree on real hosts, and the device nodes."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

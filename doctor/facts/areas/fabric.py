@@ -1,7 +1,5 @@
 """NVSwitch fabric, NVLink services, DCGM."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """What kind of machine this is."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact
 
 

@@ -1,7 +1,5 @@
 """The kernel, its modules per release, and what the next boot will bring."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

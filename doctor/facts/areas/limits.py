@@ -1,7 +1,5 @@
 """Resource limits of the shell, of systemd's defaults and of the running dockerd."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """NCCL: which copies there are and how the environment steers it."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """InfiniBand and RDMA."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """What NVML answers, per GPU."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """What the package manager knows."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

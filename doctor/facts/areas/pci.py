@@ -1,7 +1,5 @@
 """PCI devices as sysfs shows them."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

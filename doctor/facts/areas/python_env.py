@@ -1,7 +1,5 @@
 """Python environments, read from metadata; nothing is imported."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """/dev/shm and the disks where images, engines and caches live."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact, Record
 
 

@@ -1,7 +1,5 @@
 """WSL2: the driver lives in Windows."""
 
-from __future__ import annotations
-
 from doctor.facts.model import NOT_PROBED, Area, Fact
 
 
