@@ -97,6 +97,15 @@ def test_unit_file_that_may_not_be_read_is_not_no_engine() -> None:
     assert fabric.probe(MemorySource(out))["engines"].state == "unknown"
 
 
+def test_masked_unit_starts_nothing() -> None:
+    out = host()
+    out.file(
+        "/usr/lib/systemd/system/vllm.service", "[Service]\nExecStart=/opt/vllm/bin/vllm serve m\n"
+    )
+    out.link("/etc/systemd/system/vllm.service", "/dev/null")
+    assert fabric.probe(MemorySource(out))["engines"].value == []
+
+
 def test_version_of_fabric_manager() -> None:
     out = host()
     assert fabric.probe(MemorySource(out))["manager_version"].state == "absent"

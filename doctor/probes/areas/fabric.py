@@ -36,6 +36,8 @@ ENGINES = (
 """Programs and images by which a unit is known to start an engine."""
 
 VERSION = re.compile(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
+MASK = "/dev/null"
+"""Where `systemctl mask` leads a unit's name: it starts nothing, whatever a packaged unit of that name says."""
 LOG = "/var/log/fabricmanager.log"
 LOG_LINES = 20
 
@@ -146,7 +148,12 @@ def engine_files(src: Source) -> Fact:
                 continue
             if folder != UNIT_FOLDERS[0] and engine_of(name[:-8]) is None:
                 continue
-            text = src.read(posixpath.join(folder, name))
+            path = posixpath.join(folder, name)
+            link = src.stat(path)
+            if link.ok and link.value.get("target") == MASK:
+                found.pop(name, None)
+                continue
+            text = src.read(path)
             if text.state == "absent":
                 continue
             if not text.ok:
