@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
@@ -42,8 +42,12 @@ if TYPE_CHECKING:
     from doctor.remedy.job import FixOptions
     from doctor.remedy.outcome import FixReport
     from doctor.remedy.undo import UndoReport
+    from doctor.smoke.context import Options as SmokeOptions
+    from doctor.smoke.model import SmokeReport
 
 E = TypeVar("E", bound=AnyEvent)
+WISH = "want"
+"""The area whose checks judge what a host is wanted for, not the host."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +70,7 @@ class Clock:
     def __init__(self, emit: Emit, host: str = "", run: str = "") -> None:
         self._emit = emit
         self._host = host
-        self._run = run or uuid.uuid4().hex[:12]
+        self._run = run or os.urandom(6).hex()
         self._seq = 0
 
     def __call__(self, event: E) -> None:
@@ -84,10 +88,17 @@ def start_probes(
 ) -> registry.Run:
     """Set the probes to work; the caller may load what judges meanwhile."""
 
-    def on_event(area: str, what: str, ms: int) -> None:
-        emit(ProbeStarted(area=area) if what == "started" else ProbeFinished(area=area, ms=ms))
+    probing: list[registry.Run] = []
 
-    return registry.Run(source, areas, on_event)
+    def on_event(area: str, what: str, ms: int) -> None:
+        if what == "started":
+            emit(ProbeStarted(area=area))
+        else:  # a probe may end before the last thread has started; FactsReady has all of them
+            found = probing[0].found(area) if probing else {}
+            emit(ProbeFinished(area=area, ms=ms, facts=found))
+
+    probing.append(registry.Run(source, areas, on_event))
+    return probing[0]
 
 
 def check(source: Source, options: Options, emit: Emit = ignore) -> Report:
@@ -136,25 +147,32 @@ def judge(
     emit(RunFinished(verdict=said, exit_code=code))
     return Report(
         doctor=__version__,
-        host=_host_name(facts, options.label),
+        host=host_name(facts, options.label),
         judged_as_of=options.as_of.isoformat(),
         verdict=said,
         exit_code=int(code),
         next=next_step(findings),
         findings=findings,
         facts=raw,
-        unseen=_unseen(facts, raw),
+        unseen=unseen_facts(facts, raw),
         timing_ms={},
     )
 
 
 def chosen(options: Options) -> dict[str, base.Check]:
-    """The checks to run; with `only`, these and what they need."""
+    """The checks to run; with `only`, these and what they need. Those of a wish are left out where nothing is wished."""
     from doctor.checks.yaml_rules import rules
 
-    if options.only is None:
-        return base.all_checks(rules(options.overlays))
-    return base.selected_checks(options.only, rules(options.overlays))
+    if options.only is not None:
+        return base.selected_checks(options.only, rules(options.overlays))
+    return base.all_checks(rules(options.overlays), without=() if options.wants else (WISH,))
+
+
+def every_check(overlays: tuple[Path, ...] = ()) -> dict[str, base.Check]:
+    """All that can be asked for by name."""
+    from doctor.checks.yaml_rules import rules
+
+    return base.all_checks(rules(overlays))
 
 
 def areas_of(checks: dict[str, base.Check]) -> list[str]:
@@ -173,7 +191,8 @@ def _asked_for(findings: list[Finding], pattern: str) -> list[Finding]:
     ]
 
 
-def _unseen(facts: Facts, raw: dict[str, Any]) -> list[Unseen]:
+def unseen_facts(facts: Facts, raw: dict[str, Any]) -> list[Unseen]:
+    """Every fact of the areas that were looked at and could not be seen."""
     found = []
     for area, kind in AREAS.items():
         if area not in raw:
@@ -185,7 +204,9 @@ def _unseen(facts: Facts, raw: dict[str, Any]) -> list[Unseen]:
     return found
 
 
-def _host_name(facts: Facts, label: str) -> HostName:
+def host_name(facts: Facts, label: str) -> HostName:
+    """What the host is called, by its own facts."""
+
     def text(fact: Any) -> str:
         return str(fact.value) if isinstance(fact, Known) else ""
 
@@ -214,15 +235,29 @@ def check_facts(raw: dict[str, Any], options: Options, emit: Emit = ignore) -> R
     return judge(redact_tree(raw), chosen(options), knowledge, options, tell)
 
 
+def plan(raw: dict[str, Any], specs: Sequence[str], options: Options) -> Plan:
+    """What facts that are already there would need for what is wanted. Changes nothing and looks at nothing."""
+    from doctor.plan.make import make_plan
+    from doctor.plan.want import parse_all
+
+    wants = tuple(parse_all(specs, None, options.overlays)) if specs else ()
+    asked = msgspec.structs.replace(options, wants=wants)
+    checks = chosen(asked)
+    knowledge = Knowledge(asked.as_of, overlays=asked.overlays, wants=wants)
+    report = judge(raw, checks, knowledge, asked)
+    return make_plan(
+        decode(raw), report.findings, wants, knowledge, host=report.host, checks=checks
+    )
+
+
 def listed(only: str | None, overlays: tuple[Path, ...]) -> list[tuple[base.Check, Knowledge]]:
     """Every check, with what is needed to cite its sources."""
     from fnmatch import fnmatchcase
 
     knowledge = Knowledge(date.min, overlays=overlays)
-    checks = chosen(Options(as_of=date.min, overlays=overlays))
     return [
         (item, knowledge)
-        for id, item in sorted(checks.items())
+        for id, item in sorted(every_check(overlays).items())
         if only is None or fnmatchcase(id, only)
     ]
 
@@ -282,3 +317,36 @@ def look_and_plan(
         )
 
     return lambda: check(LiveSource(), options, within), plan
+
+
+def smoke(
+    source: Source,
+    options: Options,
+    asked: SmokeOptions,
+    folder: Path,
+    emit: Emit = ignore,
+    **people: Any,
+) -> SmokeReport:
+    """Look at the host, then climb the smoke ladder on it. The run folder keeps logs and report."""
+    from doctor.smoke import run
+
+    tell = Clock(emit)
+    tell(RunStarted(verb="smoke", source=options.label))
+
+    def within(event: AnyEvent) -> None:
+        if not isinstance(event, (RunStarted, RunFinished)):
+            tell(event)
+
+    report = check(source, options, within)
+    knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
+    found = run.run(
+        source=source,
+        report=report,
+        knowledge=knowledge,
+        options=asked,
+        folder=folder,
+        emit=tell,
+        **people,
+    )
+    tell(RunFinished(verdict=found.verdict, exit_code=found.exit_code))
+    return found

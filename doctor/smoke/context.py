@@ -60,6 +60,14 @@ class Cancel(Protocol):
         """Whether the end was asked for."""
 
 
+class Ends(Protocol):
+    """A process, a container: something with an exit code."""
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+
+
 class NeverCanceled:
     """Nobody asks."""
 
@@ -214,7 +222,7 @@ class Context:
         self.resources.children.append(child)
         return child
 
-    def wait(self, child: Child, timeout: float | None = None) -> int | None:
+    def wait(self, child: Ends, timeout: float | None = None) -> int | None:
         """Its exit code; None when `timeout` (or the rung's time) ended first."""
         until = time.monotonic() + min(self.left, timeout if timeout is not None else self.left)
         pause = 0.01

@@ -6,7 +6,7 @@ import importlib
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -44,16 +44,13 @@ class Climb(msgspec.Struct, frozen=True, kw_only=True):
     left_behind: list[str]
 
 
-def stages_up_to(level: str) -> list[Stage]:
-    """The rungs up to and including `level`, in order."""
-    names = LADDER[: LADDER.index(level) + 1]
-    return [
-        importlib.import_module(f"doctor.smoke.stages.{name.replace('-', '_')}").STAGE
-        for name in names
-    ]
+def stages_up_to(level: str) -> Iterator[Stage]:
+    """The rungs up to and including `level`, in order, each imported when it is reached."""
+    for name in LADDER[: LADDER.index(level) + 1]:
+        yield importlib.import_module(f"doctor.smoke.stages.{name.replace('-', '_')}").STAGE
 
 
-def climb(stages: Sequence[Stage], ctx: Context) -> Climb:
+def climb(stages: Iterable[Stage], ctx: Context) -> Climb:
     """Run the rungs. Ctrl-C, SIGTERM, SIGHUP and the cancel token end it; everything is cleaned up before it returns."""
     results: list[StageResult] = []
     reached: list[Stage] = []

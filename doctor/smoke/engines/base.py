@@ -32,6 +32,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """How it was found or made, for the report."""
     evidence: tuple[Evidence, ...] = ()
 
+    @property
+    def where(self) -> str:
+        """The interpreter or image."""
+        return f"image {self.image}" if self.image else str(self.python)
+
 
 class Mount(msgspec.Struct, frozen=True):
     """A folder of the host inside a container."""

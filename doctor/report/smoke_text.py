@@ -1,0 +1,132 @@
+"""A smoke report as text: the verdict, the one thing to do, then each rung with what it saw. Pure: report -> str."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from doctor.report.plain import escape
+
+if TYPE_CHECKING:
+    from doctor.checks.finding import Finding
+    from doctor.report.text import Look
+    from doctor.smoke.model import SmokeReport, StageResult
+
+_VERDICTS = {
+    "passed": ("green", "✓", "ok"),
+    "failed": ("red", "✗", "x"),
+    "unknown": ("cyan", "?", "?"),
+    "interrupted": ("yellow", "!", "!"),
+}
+_MARKS = {
+    "pass": ("green", "✓", "ok", "pass"),
+    "fail": ("red", "✗", "x", "FAIL"),
+    "skip": ("dim", "–", "-", "n/a"),  # noqa: RUF001 - the house's glyph for n/a
+    "unknown": ("cyan", "?", "?", "unknown"),
+}
+
+
+def render(report: SmokeReport, look: Look) -> str:
+    """The whole report."""
+    color, glyph, ascii_glyph = _VERDICTS[report.verdict]
+    head = look.paint(
+        f"{glyph if look.unicode else ascii_glyph} SMOKE {report.verdict.upper()}", color, "bold"
+    )
+    lines = [f"{head}  {_how_far(report)}"]
+    host = ", ".join(item for item in (report.host.name, report.host.platform) if item)
+    lines.append(
+        look.paint(f"  {escape(host)}, engine {report.engine}, up to {report.level}", "dim")
+    )
+    if report.note:
+        lines.append(look.paint(f"  {report.note}", "bold"))
+    if report.next is not None:
+        lines += ["", *_wrap(f"Next: {report.next.say}", look, "", "      ")]
+        lines += _command(report.next.command, look)
+    lines.append("")
+    for stage in report.stages:
+        lines += _stage(stage, look)
+    if report.left_behind:
+        lines += ["", look.paint("Left behind", "red")]
+        lines += [f"  {escape(item)}" for item in report.left_behind]
+    if report.run_folder:
+        lines += ["", look.paint(f"  logs and report: {escape(report.run_folder)}", "dim")]
+    return "\n".join(lines)
+
+
+def to_json(report: SmokeReport) -> str:
+    """The report for programs."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+
+
+def _how_far(report: SmokeReport) -> str:
+    passed = sum(stage.outcome == "pass" for stage in report.stages)
+    skipped = sum(stage.outcome == "skip" for stage in report.stages)
+    warned = sum(len(stage.warnings) for stage in report.stages)
+    parts = [f"{passed} rungs passed"]
+    parts += [
+        f"stopped at {stage.name}"
+        for stage in report.stages
+        if stage.outcome in ("fail", "unknown")
+    ]
+    if skipped:
+        parts.append(f"{skipped} do not apply")
+    if warned:
+        parts.append(f"{warned} warning{'' if warned == 1 else 's'}")
+    seconds = report.timing_ms.get("all", 0) / 1000
+    return f"{', '.join(parts)} in {seconds:.0f} s"
+
+
+def _stage(stage: StageResult, look: Look) -> list[str]:
+    color, glyph, ascii_glyph, word = _MARKS[stage.outcome]
+    mark = f"{glyph if look.unicode else ascii_glyph} {word}"
+    lines = _wrap(f"{mark} {stage.name}: {stage.message}", look, "  ", "      ")
+    lines[0] = lines[0].replace(mark, look.paint(mark, color), 1)
+    if stage.finding is not None:
+        lines += _finding(stage.finding, look)
+    for warning in stage.warnings:
+        lines += _wrap(
+            f"{warning.severity.value}: {warning.id}: {warning.message}", look, "      ", "        "
+        )
+    if look.verbose:
+        for item in stage.evidence:
+            value = item.reason if item.value is None else item.value
+            via = f"  [{item.via}]" if item.via else ""
+            lines += _wrap(f"{item.fact} = {value}{via}", look, "        ", "          ")
+    return lines
+
+
+def _finding(finding: Finding, look: Look) -> list[str]:
+    lines = [f"      {look.paint(finding.id, 'bold')}"]
+    if finding.want:
+        lines += _wrap(f"wanted: {finding.want}", look, "      ", "        ")
+    if finding.blocked_by:
+        lines += _wrap(
+            f"behind it: {finding.blocked_by} (doctor explain {finding.blocked_by})",
+            look,
+            "      ",
+            "        ",
+        )
+    for source in finding.sources[:3]:
+        lines += _wrap(f"source: {source.url} ({source.as_of})", look, "      ", "        ")
+    if not look.verbose:
+        logged = [item for item in finding.evidence if item.fact.startswith("log.")][-3:]
+        for item in logged:
+            lines += _wrap(f"{item.via}: {item.value}", look, "      ", "        ")
+    return lines
+
+
+def _command(command: str | None, look: Look) -> list[str]:
+    return [f"  $ {look.paint(escape(line), 'cyan')}" for line in (command or "").splitlines()]
+
+
+def _wrap(text: str, look: Look, indent: str, following: str) -> list[str]:
+    return textwrap.wrap(
+        escape(text),
+        look.width,
+        initial_indent=indent,
+        subsequent_indent=following,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [indent]

@@ -1,0 +1,189 @@
+"""Why an engine broke, from its log: the rules of `doctor diagnose`, the numbers the log gives, and the host's finding behind it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from doctor.checks.finding import Citation, Evidence, Finding
+from doctor.diagnose import LIKELY, Explanation, explain
+from doctor.redact import redact
+from doctor.smoke.context import StageFailed
+from doctor.smoke.model import fault
+
+if TYPE_CHECKING:
+    from doctor.smoke.context import Context
+
+SHOWN_LINES = 12
+"""Lines of a log that go into the evidence."""
+_ERROR = re.compile(r"\b(\w*Error|\w*Exception|FATAL|CRITICAL|error:|undefined symbol|Killed)\b")
+_NOISE = re.compile(
+    r"Traceback|^\s*(File \"|\^+|~+)|See root cause above|Engine core initialization"
+)
+_GIB = r"([\d.]+)\s*([KMGT]i?B)"
+_NUMBERS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (
+        re.compile(
+            rf"Tried to allocate {_GIB}.*?total capacity of {_GIB} of which {_GIB} is free",
+            re.DOTALL,
+        ),
+        ("tried to allocate", "total", "free"),
+    ),
+    (
+        re.compile(
+            r"Free memory on device \S*\s*\(([\d.]+)/([\d.]+)\s*([GM]iB)\) on startup is less than desired"
+            r" GPU memory utilization \(([\d.]+), ([\d.]+)\s*[GM]iB\)"
+        ),
+        ("free", "total", "unit", "utilization", "desired"),
+    ),
+    (
+        re.compile(
+            rf"{_GIB} KV cache is needed, which is larger than the available KV cache memory \({_GIB}\)"
+        ),
+        ("KV cache needed", "KV cache available"),
+    ),
+    (re.compile(r"address already in use.*?(\d{2,5})\b", re.IGNORECASE), ("port",)),
+)
+"""What a log says in numbers, and what each of them is."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log says."""
+
+    explanation: Explanation | None
+    """The best one, when it is at least likely."""
+    cause: Finding | None
+    """The host's finding that confirms it."""
+    lines: list[str]
+    """The lines to show."""
+    numbers: dict[str, str]
+
+
+def read(ctx: Context, text: str) -> Reading:
+    """Explain a log and look for the host fact behind it."""
+    explanations = explain(text, ctx.knowledge, ctx.findings) if text.strip() else []
+    confirmed = [item for item in explanations if item.host == "confirmed"]
+    likely = [item for item in explanations if item.score >= LIKELY and item.host != "contradicted"]
+    best = next(iter(confirmed or likely), None)
+    cause = ctx.finding(best.finding) if best and best.host == "confirmed" else None
+    if cause is not None and cause.blocked_by:
+        cause = ctx.finding(cause.blocked_by) or cause
+    return Reading(
+        explanation=best, cause=cause, lines=telling_lines(text), numbers=numbers_of(text)
+    )
+
+
+def broken(
+    ctx: Context,
+    stage: str,
+    name: str,
+    title: str,
+    message: str,
+    text: str,
+    log: str,
+    *,
+    want: str,
+    say: str = "",
+    evidence: Sequence[Evidence] = (),
+) -> StageFailed:
+    """The failure of a rung whose engine left a log. The fault is named by what explains the log, else by `name`."""
+    reading = read(ctx, text)
+    found = reading.explanation
+    shown = [
+        Evidence(fact=f"log.{number}", value=line, via=log)
+        for number, line in enumerate(reading.lines, 1)
+    ]
+    shown += [
+        Evidence(fact=f"log.{key.replace(' ', '-')}", value=value, via=log)
+        for key, value in reading.numbers.items()
+    ]
+    advice = _advice(ctx, reading, say, log)
+    parts = [message, *_in_words(reading)]
+    return StageFailed(
+        fault(
+            stage,
+            _fault_name(found, name),
+            title,
+            "; ".join(parts),
+            want=want,
+            say=advice[0],
+            command=advice[1],
+            kind=reading.cause.fix.kind if reading.cause and reading.cause.fix else "manual",
+            disturbs=reading.cause.fix.disturbs if reading.cause and reading.cause.fix else "none",
+            evidence=[*evidence, *shown, *(reading.cause.evidence if reading.cause else [])],
+            sources=_sources(reading),
+            blocked_by=reading.cause.id if reading.cause else None,
+        ),
+        files=[log],
+    )
+
+
+def telling_lines(text: str) -> list[str]:
+    """The lines that name the error, the first of each; without any, the last lines."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = list(
+        dict.fromkeys(
+            _plain(line) for line in lines if _ERROR.search(line) and not _NOISE.search(line)
+        )
+    )
+    chosen = found[-SHOWN_LINES:] if found else [_plain(line) for line in lines[-SHOWN_LINES:]]
+    return [redact(line)[:400] for line in chosen]
+
+
+def numbers_of(text: str) -> dict[str, str]:
+    """What the log says in numbers: memory asked for, there and free; a port."""
+    for pattern, names in _NUMBERS:
+        match = pattern.search(text)
+        if match is None:
+            continue
+        groups = [item for item in match.groups() if item is not None]
+        if len(groups) == 2 * len(names):  # each with its unit
+            groups = [f"{groups[i]} {groups[i + 1]}" for i in range(0, len(groups), 2)]
+        return dict(zip(names, groups, strict=False))
+    return {}
+
+
+def _in_words(reading: Reading) -> list[str]:
+    parts = []
+    if reading.numbers:
+        parts.append(", ".join(f"{name} {value}" for name, value in reading.numbers.items()))
+    if reading.cause is not None:
+        parts.append(f"behind it is {reading.cause.id}: {reading.cause.message}")
+    elif reading.explanation is not None:
+        parts.append(f"the log fits {reading.explanation.finding}: {reading.explanation.cause}")
+    elif reading.lines:
+        parts.append(f"its log ends with: {reading.lines[-1][:200]}")
+    return parts
+
+
+def _advice(ctx: Context, reading: Reading, say: str, log: str) -> tuple[str, str | None]:
+    if reading.cause is not None and reading.cause.fix is not None:
+        return reading.cause.fix.say, reading.cause.fix.command
+    file = shlex.quote(str(ctx.folder / log))
+    if reading.explanation is not None:
+        remedy = "; or ".join(reading.explanation.remedy)
+        return remedy or say or "see the source", f"doctor diagnose - < {file}"
+    return say or "read the log; its last errors are in the evidence", f"tail -n 60 {file}"
+
+
+def _sources(reading: Reading) -> list[Citation]:
+    if reading.cause is not None:
+        return reading.cause.sources
+    return reading.explanation.sources if reading.explanation else []
+
+
+def _fault_name(found: Explanation | None, name: str) -> str:
+    return found.finding.partition(".")[2].replace(".", "-") if found else name
+
+
+def _plain(line: str) -> str:
+    """Without the prefix that vLLM puts before each line, and without colours."""
+    line = re.sub(r"\x1b\[[0-9;]*m", "", line)
+    line = re.sub(r"^\((?:\w+ )?pid=\d+\)\s*|^\(\w+ pid=\d+\)\s*", "", line)
+    return re.sub(
+        r"^(ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]*\]\s*", r"\1 ", line
+    ).strip()

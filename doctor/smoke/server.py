@@ -1,0 +1,115 @@
+"""A server of the run: started, watched until it answers, asked, ended. Its death at any time is a finding, with its log read."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from doctor.checks.finding import Evidence
+from doctor.smoke import engine_log
+from doctor.smoke.client import Client
+from doctor.smoke.context import StageFailed
+from doctor.smoke.guest import Guest, Running, how_it_ended
+
+if TYPE_CHECKING:
+    from doctor.smoke.context import Context
+    from doctor.smoke.engines.base import Command, Engine, Place
+
+LOG = "server"
+POLL_S = 0.25
+TITLE = "The engine serves the smoke model"
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, ctx: Context, running: Running, port: int, key: str, ready: str) -> None:
+        self._ctx = ctx
+        self.running = running
+        self.port = port
+        self.key = key
+        self.ready_path = ready
+        self.started = time.monotonic()
+        self.ready_s: float | None = None
+
+    def client(self, timeout: float = 60.0) -> Client:
+        """A client with the run's key; at most what the rung has left."""
+        return Client(self.port, self.key, min(timeout, max(1.0, self._ctx.left)))
+
+    def wait_ready(self, limit: float) -> float:
+        """Seconds until it answered. StageFailed when it ends or does not answer in time."""
+        until = time.monotonic() + limit
+        with self.client() as client:
+            while True:
+                self._ctx.check()
+                if (code := self.running.returncode) is not None:
+                    raise self.died(code)
+                waited = time.monotonic() - self.started
+                if client.status(self.ready_path) == 200:
+                    self.ready_s = waited
+                    return waited
+                if time.monotonic() > until:
+                    raise self.late(waited)
+                self._ctx.progress(self._last_line(), waited, limit)
+                self._ctx.sleep(POLL_S)
+
+    def died(self, code: int, stage: str = "serve") -> StageFailed:
+        """It ended on its own."""
+        after = time.monotonic() - self.started
+        return self.broken(
+            stage, "exited", f"the server ended after {after:.0f} s ({how_it_ended(code)})"
+        )
+
+    def late(self, waited: float) -> StageFailed:
+        """It runs and does not answer."""
+        return self.broken(
+            "serve",
+            "not-ready",
+            f"no answer on {self.ready_path} after {waited:.0f} s; the process runs",
+        )
+
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self.running.returncode is None
+
+    def broken(self, stage: str, name: str, message: str, title: str = TITLE) -> StageFailed:
+        """A failure of a rung with this server's log read."""
+        return engine_log.broken(
+            self._ctx,
+            stage,
+            name,
+            title,
+            message,
+            self.running.tail(),
+            self.running.log.name,
+            want="a server that starts and answers",
+            evidence=[Evidence(fact="server.port", value=self.port, via="127.0.0.1")],
+        )
+
+    def _last_line(self) -> str:
+        lines = self.running.tail(4000).splitlines()
+        return next((line.strip()[:120] for line in reversed(lines) if line.strip()), "starting")
+
+
+def start(ctx: Context, engine: Engine, place: Place, built: Path) -> Server | None:
+    """Start what the adapter says. None when this version has no server."""
+    port, key = ctx.free_port(), secrets.token_urlsafe(24)
+    command = engine.command(ctx, place, built, port, key)
+    if command is None:
+        ctx.resources.ports.remove(port)
+        return None
+    running = _run(ctx, place, command, port)
+    return Server(ctx, running, port, key, command.ready)
+
+
+def _run(ctx: Context, place: Place, command: Command, port: int) -> Running:
+    return Guest(ctx, place).start(
+        command.argv,
+        command.env,
+        LOG,
+        port=port,
+        mounts=command.mounts,
+        image_arguments=command.argv if place.image is not None else None,
+    )
