@@ -26,6 +26,9 @@ FAMILIES = {
 }
 """ID or ID_LIKE -> family."""
 
+_SHELL = (frozenset(" \t\r\"'\\$`#"), frozenset('"\\$`'))
+"""What a shell reads otherwise than as it stands, outside and inside double quotes."""
+
 ENTERPRISE = frozenset({"rhel", "centos", "rocky", "almalinux", "ol"})
 """Rebuilds of Red Hat Enterprise Linux: one repository and one set of rules per major release."""
 
@@ -68,16 +71,10 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)
 def parse(os_release: str) -> Distribution:
-    """Parse the text of /etc/os-release with the `distro` package. ValueError when it names no distribution."""
-    from io import StringIO
-
-    from distro import LinuxDistribution
-
-    reader = LinuxDistribution(
-        include_lsb=False, os_release_file="", distro_release_file="", include_uname=False
-    )
-    # the package reads files only; its parser of the text is the part that is wanted
-    fields = reader._parse_os_release_content(StringIO(os_release))
+    """Parse the text of /etc/os-release. ValueError when it names no distribution."""
+    fields = _plain_fields(os_release)
+    if fields is None:
+        fields = _shell_fields(os_release)
     ident = fields.get("id", "").lower()
     if not ident:
         raise ValueError("os-release has no ID")
@@ -92,6 +89,35 @@ def parse(os_release: str) -> Distribution:
         family=_family(ident, like),
         pretty=fields.get("pretty_name") or f"{fields.get('name', ident)} {version}".strip(),
     )
+
+
+def _plain_fields(os_release: str) -> dict[str, str] | None:
+    """Fields by name in lower case; None where it takes a shell's rules to read a line, which few distributions need."""
+    fields: dict[str, str] = {}
+    for line in os_release.split("\n"):
+        line = line.strip(" \t\r")
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        value = value[1:-1] if quoted else value
+        if not equals or not name.isidentifier() or not _SHELL[quoted].isdisjoint(value):
+            return None
+        fields[name.lower()] = value
+    return fields
+
+
+def _shell_fields(os_release: str) -> dict[str, str]:
+    """Fields as the `distro` package reads them; loading it takes longer than to judge the host."""
+    from io import StringIO
+
+    from distro import LinuxDistribution
+
+    reader = LinuxDistribution(
+        include_lsb=False, os_release_file="", distro_release_file="", include_uname=False
+    )
+    # the package reads files only; its parser of the text is the part that is wanted
+    return reader._parse_os_release_content(StringIO(os_release))
 
 
 def _family(ident: str, like: tuple[str, ...]) -> str:

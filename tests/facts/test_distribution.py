@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from doctor.facts.distribution import parse
+from doctor.facts.distribution import _plain_fields, _shell_fields, parse
 from doctor.simulate.distributions import release
 
 
@@ -46,3 +48,18 @@ def test_without_an_id_it_is_no_distribution(text: str) -> None:
 def test_a_rolling_release_has_no_version() -> None:
     found = parse("ID=arch\nPRETTY_NAME=Arch\n")
     assert (found.family, found.version, found.major) == ("arch", "", "")
+
+
+LINES = st.text(alphabet=st.sampled_from("ID_v9.=\"'\\$`# \t\r\n\u00a0\x0b\u00e9"), max_size=40)
+
+
+@given(LINES)
+def test_what_is_read_without_a_shell_is_what_a_shell_reads(text: str) -> None:
+    plain = _plain_fields(text)
+    if plain is not None:
+        assert {key: _shell_fields(text).get(key) for key in plain} == plain
+
+
+@pytest.mark.parametrize("name", ["ubuntu-24.04", "debian-12", "rocky-9.6", "fedora-44"])
+def test_what_distributions_write_needs_no_shell(name: str) -> None:
+    assert _plain_fields(release(name).os_release) is not None
