@@ -32,10 +32,11 @@ class ProbeStarted(Event, frozen=True, kw_only=True, tag="probe-started"):
 
 
 class ProbeFinished(Event, frozen=True, kw_only=True, tag="probe-finished"):
-    """One area was looked at."""
+    """One area was looked at. `facts`: what was found there, for whoever shows it before all probes ended."""
 
     area: str
     ms: int
+    facts: dict[str, Any] = {}
 
 
 class FactsReady(Event, frozen=True, kw_only=True, tag="facts-ready"):

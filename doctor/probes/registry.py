@@ -72,6 +72,10 @@ class Run:
         if self._on_event:
             self._on_event(area, "finished", self._timing[area])
 
+    def found(self, area: str) -> Dict[str, Any]:
+        """The facts of an area that has answered; nothing before, and nothing where its probe failed."""
+        return self._results.get(area, {})
+
     def result(self) -> Dict[str, Any]:
         """Wait, at most until the deadline, and return the envelope."""
         for thread in self._threads.values():
