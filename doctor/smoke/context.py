@@ -99,9 +99,9 @@ class Canceled(Exception):
 class Resources:
     """Everything of a run that must not outlive it. Released in reverse, each once, whatever the others do."""
 
-    def __init__(self, run: str, scratch: Path, keep: bool) -> None:
+    def __init__(self, run: str, keep: bool) -> None:
         self.run = run
-        self.scratch = scratch
+        self.scratch: Path | None = None
         self.keep = keep
         self.children: list[Child] = []
         self.ports: list[int] = []
@@ -124,7 +124,7 @@ class Resources:
         left += [f"port {port}" for port in self.ports if is_listening(port)]
         owners = {user.uid if user.uid is not None else os.geteuid()}
         left += shared_memory.remove_new(self._segments, owners)
-        if not self.keep:
+        if self.scratch is not None and not self.keep:
             shutil.rmtree(self.scratch, ignore_errors=True)
             if self.scratch.exists():
                 left.append(f"folder {self.scratch}")
@@ -159,14 +159,19 @@ class Context:
         self.emit = emit
         self.cancel = cancel or NeverCanceled()
         self.user = user or engine_user()
-        self.scratch = _scratch(self.user, self.run)
-        """The engine's own folder: model, home and caches; removed."""
-        self.resources = Resources(self.run, self.scratch, options.keep)
+        self.resources = Resources(self.run, options.keep)
         self.stage = ""
         self.engine: Engine | None = None
         self.shared: dict[str, Any] = {}
         """What rungs hand on beside the fields: keyed by the rung that made it."""
         self._deadline = float("inf")
+
+    @property
+    def scratch(self) -> Path:
+        """The engine's own folder: model, home and caches; made when first asked for, removed at the end."""
+        if self.resources.scratch is None:
+            self.resources.scratch = _scratch(self.user, self.run)
+        return self.resources.scratch
 
     # time ------------------------------------------------------------------------------------------------------------
 

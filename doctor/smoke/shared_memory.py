@@ -27,7 +27,8 @@ def remove_new(before: frozenset[str], owners: set[int]) -> list[str]:
     mapped = _mapped()
     for path in new:
         try:
-            if path.lstat().st_uid not in owners or str(path) in mapped:
+            info = path.lstat()
+            if info.st_uid not in owners or info.st_ino in mapped:
                 continue
             path.unlink()
         except FileNotFoundError:
@@ -37,14 +38,16 @@ def remove_new(before: frozenset[str], owners: set[int]) -> list[str]:
     return left
 
 
-def _mapped() -> set[str]:
-    found: set[str] = set()
+def _mapped() -> set[int]:
+    """Inodes under /dev/shm that some process maps.
+
+    By inode, for sem_open maps a file under another name than the one it then gets.
+    """
+    found: set[int] = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
-            text = maps.read_text(errors="replace")
+            lines = maps.read_text(errors="replace").splitlines()
         except OSError:
             continue
-        found |= {
-            line[line.index("/dev/shm/") :] for line in text.splitlines() if "/dev/shm/" in line
-        }
+        found |= {int(line.split()[4]) for line in lines if "/dev/shm/" in line}
     return found
