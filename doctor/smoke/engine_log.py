@@ -18,6 +18,7 @@ from doctor.smoke.model import fault
 if TYPE_CHECKING:
     from doctor.smoke.context import Context
 
+GPU_AREAS = ("gpu", "driver", "cuda", "nccl", "fabric", "pci", "wsl", "toolkit")
 SHOWN_LINES = 12
 """Lines of a log that go into the evidence."""
 _ERROR = re.compile(r"\b(\w*Error|\w*Exception|FATAL|CRITICAL|error:|undefined symbol|Killed)\b")
@@ -65,16 +66,25 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(ctx: Context, text: str) -> Reading:
     """Explain a log and look for the host fact behind it."""
-    explanations = explain(text, ctx.knowledge, ctx.findings) if text.strip() else []
-    confirmed = [item for item in explanations if item.host == "confirmed"]
-    likely = [item for item in explanations if item.score >= LIKELY and item.host != "contradicted"]
-    best = next(iter(confirmed or likely), None)
+    judged = {id: item for id, item in ctx.findings.items() if _concerns(ctx, id)}
+    explanations = explain(text, ctx.knowledge, judged) if text.strip() else []
+    likely = [
+        item
+        for item in explanations
+        if item.score >= LIKELY and item.host != "contradicted" and _concerns(ctx, item.finding)
+    ]
+    best = next(iter([item for item in likely if item.host == "confirmed"] or likely), None)
     cause = ctx.finding(best.finding) if best and best.host == "confirmed" else None
     if cause is not None and cause.blocked_by:
         cause = ctx.finding(cause.blocked_by) or cause
     return Reading(
         explanation=best, cause=cause, lines=telling_lines(text), numbers=numbers_of(text)
     )
+
+
+def _concerns(ctx: Context, id: str) -> bool:
+    """An engine on the CPU does not break for want of a GPU."""
+    return ctx.engine is None or ctx.engine.gpu or id.partition(".")[0] not in GPU_AREAS
 
 
 def broken(
@@ -123,14 +133,14 @@ def broken(
 
 
 def telling_lines(text: str) -> list[str]:
-    """The lines that name the error, the first of each; without any, the last lines."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The lines that name an error, each once, the first and the last of them; without any, the last lines."""
+    lines = [plain for line in text.splitlines() if (plain := _plain(line))]
     found = list(
-        dict.fromkeys(
-            _plain(line) for line in lines if _ERROR.search(line) and not _NOISE.search(line)
-        )
+        dict.fromkeys(line for line in lines if _ERROR.search(line) and not _NOISE.search(line))
     )
-    chosen = found[-SHOWN_LINES:] if found else [_plain(line) for line in lines[-SHOWN_LINES:]]
+    chosen = found or lines[-SHOWN_LINES:]
+    if len(chosen) > SHOWN_LINES:
+        chosen = chosen[: SHOWN_LINES // 2] + chosen[-SHOWN_LINES // 2 :]
     return [redact(line)[:400] for line in chosen]
 
 
@@ -156,7 +166,7 @@ def _in_words(reading: Reading) -> list[str]:
     elif reading.explanation is not None:
         parts.append(f"the log fits {reading.explanation.finding}: {reading.explanation.cause}")
     elif reading.lines:
-        parts.append(f"its log ends with: {reading.lines[-1][:200]}")
+        parts.append(f"its log says first: {reading.lines[0][:200]}")
     return parts
 
 
