@@ -1,7 +1,5 @@
 """Rows about the software that runs on CUDA: torch, vLLM, TensorRT-LLM, NCCL and their options."""
 
-from __future__ import annotations
-
 import datetime
 from typing import ClassVar
 

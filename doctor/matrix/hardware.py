@@ -1,7 +1,5 @@
 """Rows about drivers, CUDA toolkits, GPUs and what a GPU reports when it fails."""
 
-from __future__ import annotations
-
 import calendar
 import datetime
 from typing import ClassVar, Literal

@@ -1,10 +1,9 @@
 """What every matrix row has: its sources, its date, how it is known, where it was read.
 
 A row without a source cannot be made. Tables hold no logic; a row's methods only answer about the
-row itself.
+row itself. In files of row types annotations are not postponed: msgspec would evaluate each string
+in every run.
 """
-
-from __future__ import annotations
 
 import datetime
 from typing import ClassVar, Literal

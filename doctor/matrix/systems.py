@@ -1,7 +1,5 @@
 """Rows about what surrounds the driver: distributions, containers, compilers, known faults."""
 
-from __future__ import annotations
-
 import datetime
 from typing import ClassVar, Literal
 
