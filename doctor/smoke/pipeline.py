@@ -15,6 +15,7 @@ import msgspec
 from doctor.events import SmokeStageFinished, SmokeStageStarted
 from doctor.smoke.context import Canceled, Context, StageFailed, StageTimeout, StageUnseen
 from doctor.smoke.model import CPU_ONLY, LADDER, StageResult, failed, fault, skipped, unseen
+from doctor.smoke.processes import adopting
 
 GPU_RUNGS = ("driver", "cuda", "nccl")
 """Rungs that an engine without a GPU skips."""
@@ -52,6 +53,11 @@ def stages_up_to(level: str) -> Iterator[Stage]:
 
 def climb(stages: Iterable[Stage], ctx: Context) -> Climb:
     """Run the rungs. Ctrl-C, SIGTERM, SIGHUP and the cancel token end it; everything is cleaned up before it returns."""
+    with adopting():
+        return _climb(stages, ctx)
+
+
+def _climb(stages: Iterable[Stage], ctx: Context) -> Climb:
     results: list[StageResult] = []
     reached: list[Stage] = []
     interrupted = False

@@ -6,18 +6,22 @@ and those that overwrite their environment (setproctitle does) stay in the sessi
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 MARK = "DOCTOR_SMOKE_RUN"
 """Environment variable that every process of a run carries."""
+PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
+"""prctl(2)."""
 GRACE_S = 5.0
 """Between the request to end and the kill."""
 KILL_S = 5.0
@@ -186,6 +190,7 @@ def _wait_gone(
     while True:
         for child in children:
             child.process.poll()  # reaps it
+        _reap_adopted({child.pid for child in children}, sessions)
         left = members(sessions, run)
         if not left or time.monotonic() > until:
             for child in children:
@@ -194,6 +199,30 @@ def _wait_gone(
         if kill:
             _signal(left, signal.SIGKILL)
         time.sleep(0.05)
+
+
+@contextmanager
+def adopting() -> Iterator[None]:
+    """Orphans of a run come to us and not to process 1, which in a container may leave them as zombies."""
+    control = ctypes.CDLL(None, use_errno=True).prctl
+    before = ctypes.c_int()
+    control(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    control(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        control(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
+
+
+def _reap_adopted(own: set[int], sessions: set[int]) -> None:
+    """Zombies of these sessions that became our children; those that subprocess started it reaps itself."""
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit() or int(entry.name) in own:
+            continue
+        stat = _stat(int(entry.name))
+        if stat is not None and stat[0] == "Z" and stat[1] == os.getpid() and stat[2] in sessions:
+            with suppress(ChildProcessError):
+                os.waitpid(int(entry.name), os.WNOHANG)
 
 
 def _signal(pids: set[int], number: signal.Signals) -> None:
