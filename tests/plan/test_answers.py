@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from doctor import engine
 from doctor.checks.finding import Finding
+from doctor.cli.sources import open_source
 from doctor.facts.identity import HostName
+from doctor.facts.tree import Facts, decode
 from doctor.plan.make import make_plan
 from doctor.plan.model import Plan
 from doctor.report.plan_text import render
@@ -18,6 +21,7 @@ from tests.checks.harness import checks, facts_of, findings_of, knowledge
 from tests.plan.hosts import wants_of
 
 ANSWERS = Path(__file__).parent / "answers"
+HOSTS = Path(__file__).parents[1] / "hosts"
 
 QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "rtx-4090-rocky-10-driver-535": (
@@ -46,21 +50,27 @@ QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         (),
     ),
     "h200-tensorrt-llm-1.2.1": (
-        {
-            "distro": "ubuntu-24.04",
-            "gpus": [{"name": "NVIDIA H200", "count": 2}],
-            "driver": "580.159.04",
-        },
+        {"recording": "h200x2", "distro": "ubuntu-24.04"},
         ("tensorrt-llm==1.2.1",),
     ),
 }
 
 
+def judged(description: dict[str, Any]) -> tuple[Facts, list[Finding]]:
+    """A simulated host, or a recorded one."""
+    if "recording" not in description:
+        return facts_of(description), list(findings_of(description).values())
+    opened = open_source(str(HOSTS / description["recording"]))
+    assert opened.source is not None
+    report = engine.check(opened.source, engine.Options(as_of=opened.as_of))
+    return decode(report.facts), report.findings
+
+
 def answer(name: str) -> Plan:
     description, specs = QUESTIONS[name]
-    findings: list[Finding] = list(findings_of(description).values())
+    facts, findings = judged(description)
     return make_plan(
-        facts_of(description),
+        facts,
         findings,
         wants_of(specs),
         knowledge(),
