@@ -1,0 +1,418 @@
+"""Rung `container`: a container that is started as an engine's is gets every GPU, by --gpus and by CDI, and the shared
+memory and limits that were asked for. In the engine's image, or in a tiny one that is made here and removed again.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+from doctor.checks.finding import Evidence, Finding, Severity
+from doctor.facts.model import Known
+from doctor.smoke import tiny_image
+from doctor.smoke.child_answer import BOOT, Answer, bundle, parsed, words
+from doctor.smoke.context import Context, StageFailed, StageUnseen
+from doctor.smoke.docker_engine import (
+    Refused,
+    client,
+    gpu_device,
+    made_container,
+    missing_for_gpus,
+    why_not_tried,
+)
+from doctor.smoke.host_cause import broken, cause_of
+from doctor.smoke.model import StageResult, fault, passed, skipped
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+SHM_BYTES = 1 << 30
+MEMLOCK, STACK = -1, 67108864
+"""As NVIDIA documents for TensorRT-LLM's containers (matrices/tensorrt_llm.yml, container-flags) and as engines are started here."""
+REPOSITORY = "gpu-host-doctor-smoke"
+INSIDE = "/doctor-smoke"
+RUN_S = 90.0
+TITLES = {
+    "gpus": "A container that asks for GPUs gets every GPU",
+    "limits": "A container has the shared memory and limits that were asked for",
+}
+CAUSES = (
+    "container.runtime-not-registered",
+    "container.daemon-not-restarted",
+    "container.toolkit-missing",
+    "container.cdi-stale",
+    "container.cdi-missing-paths",
+    "container.no-cgroups",
+    "container.selinux",
+    "container.docker-snap",
+    "container.rootless",
+    "container.docker-desktop",
+    "container.host-driver-missing",
+)
+
+
+class ContainerStage:
+    """A container as an engine gets it."""
+
+    name = "container"
+    needs = ("container.docker_socket", "container.docker_host", "container.cdi_specs", "nvml.gpus")
+    timeout = 240.0
+
+    def run(self, ctx: Context) -> StageResult:
+        """Find Docker, make or find the image, start it, read what it saw."""
+        reason = why_not_tried(ctx)
+        if reason is not None:
+            return skipped("container", reason)
+        docker = self._client(ctx)
+        with_gpus = ctx.engine is None or ctx.engine.gpu
+        image, python, shown = self._image(ctx, docker)
+        evidence = [Evidence(fact="smoke.container.image", value=shown, via="docker")]
+        gpus = "gpus" if with_gpus else None
+        warnings: list[Finding] = []
+        while True:
+            try:
+                answer = self._answer(ctx, docker, image, python, gpus, evidence)
+                break
+            except LimitsRefused as refused:
+                warnings.append(_limits_refused(ctx, refused))
+                del _limits_asked(ctx)[refused.name]
+        said = self._limits(ctx, answer, evidence)
+        if with_gpus:
+            seen = self._gpus(ctx, answer, "--gpus all", evidence)
+            said += f"; --gpus all gives {seen}"
+            text, more = self._cdi(ctx, docker, image, python, evidence)
+            said += text
+            warnings += more
+        return passed(
+            "container",
+            f"{shown}: {said}",
+            evidence=evidence,
+            warnings=warnings,
+            files=["container-gpus.log" if with_gpus else "container-plain.log"],
+        )
+
+    def cleanup(self, ctx: Context) -> None:
+        """Containers, the image and the connection are callbacks of the registry."""
+
+    def _client(self, ctx: Context) -> DockerClient:
+        try:
+            return client(ctx)
+        except Refused as refused:
+            raise broken(
+                "container",
+                "no-daemon",
+                "Docker answers",
+                f"Docker does not answer: {refused}",
+                want="a Docker daemon that answers on its local socket",
+                cause=cause_of(ctx, ("container.daemon-unreachable",)),
+                say="start Docker",
+                command="sudo systemctl start docker && docker info",
+            ) from None
+
+    def _image(self, ctx: Context, docker: DockerClient) -> tuple[str, str, str]:
+        """(id, its Python, for a person)."""
+        from docker.errors import DockerException, ImageNotFound
+
+        asked = ctx.options.image
+        if asked is not None:
+            try:
+                found = docker.images.get(asked)
+            except ImageNotFound:
+                raise self._no_image(asked) from None
+            except DockerException as error:
+                raise StageUnseen(f"Docker did not say whether it has {asked}: {error}") from None
+            return str(found.id), "python3", f"image {asked}"
+        ctx.progress("making a tiny image of this host's Python")
+        tar = ctx.scratch / "image.tar"
+        python = tiny_image.write(ctx, tar)
+        try:
+            docker.api.import_image_from_file(str(tar), repository=REPOSITORY, tag=ctx.run)
+        except DockerException as error:
+            raise broken(
+                "container",
+                "image-not-made",
+                "Docker takes an image",
+                f"docker import of {tar.stat().st_size >> 20} MiB: {error}",
+                want="a daemon that stores an image",
+                cause=cause_of(ctx, (), ("disk",)),
+            ) from None
+        finally:
+            tar.unlink(missing_ok=True)
+        reference = f"{REPOSITORY}:{ctx.run}"
+        ctx.resources.on_release(
+            f"image {reference}", lambda: docker.images.remove(reference, force=True)
+        )
+        return reference, python, "a tiny image of this host's Python"
+
+    def _no_image(self, asked: str) -> StageFailed:
+        import shlex
+
+        return StageFailed(
+            fault(
+                "container",
+                "image-missing",
+                "The engine's image is on this host",
+                f"Docker has no image {asked}; the smoke downloads nothing",
+                want=asked,
+                say="bring the image here first",
+                command=f"docker pull {shlex.quote(asked)}",
+            )
+        )
+
+    def _answer(
+        self,
+        ctx: Context,
+        docker: DockerClient,
+        image: str,
+        python: str,
+        gpus: str | None,
+        evidence: list[Evidence],
+    ) -> Answer:
+        """Run the probe in a container. `gpus`: None, "gpus" for --gpus all, "cdi" for CDI devices."""
+        log = ctx.folder / f"container-{gpus or 'plain'}.log"
+        command = [python, "-I", "-S", "-B", "-c", BOOT]
+        command += ["doctor.smoke.children.container_probe", f"{INSIDE}/children.zip"]
+        command += ["gpus"] if gpus else []
+        try:
+            container = made_container(
+                ctx,
+                docker,
+                image,
+                command,
+                shm=SHM_BYTES,
+                ulimits=_limits_asked(ctx),
+                devices=gpu_device(gpus),
+            )
+            container.put_archive("/", _archive(bundle(ctx).read_bytes()))
+            container.start()
+        except Exception as error:
+            refused = Refused.of(error)
+            if refused is None:
+                raise
+            if refused.limit in _limits_asked(ctx):
+                raise LimitsRefused(refused.limit, str(refused)) from None
+            raise self._not_started(ctx, refused, gpus, evidence) from None
+        rc = self._wait(ctx, container)
+        log.write_bytes(container.logs())
+        ended = rc is not None
+        container.remove(force=True)
+        return Answer(
+            lines=tuple(parsed(log.read_text(errors="replace"))), ended=ended, rc=rc, log=log.name
+        )
+
+    def _wait(self, ctx: Context, container: Any) -> int | None:
+        """Its exit code; None when its time was over."""
+        import time
+
+        until = time.monotonic() + min(RUN_S, ctx.left)
+        while time.monotonic() < until:
+            container.reload()
+            state = container.attrs["State"]
+            if state["Status"] in ("exited", "dead"):
+                return int(state["ExitCode"])
+            ctx.sleep(0.1)
+        return None
+
+    def _not_started(
+        self, ctx: Context, refused: Refused, gpus: str | None, evidence: list[Evidence]
+    ) -> StageFailed:
+        message = f"the container does not start: {refused}"
+        want = "a container that starts"
+        cause, say, command = None, "read what the daemon says", None
+        name, title = "not-started", "A container starts"
+        if gpus is not None:
+            missing, say, command = missing_for_gpus(ctx)
+            name, title = "no-gpu-device", TITLES["gpus"]
+            want = "every GPU of the host in the container"
+            how = "--gpus all" if gpus == "gpus" else "CDI devices nvidia.com/gpu=all"
+            message = f"{how}: {refused}"
+            if missing:
+                message += f"; missing: {'; '.join(missing)}"
+                evidence = [
+                    *evidence,
+                    *(Evidence(fact="smoke.container.missing", value=item) for item in missing),
+                ]
+            cause = cause_of(ctx, CAUSES, ("gpu", "driver"))
+        return broken(
+            "container",
+            name,
+            title,
+            message,
+            want=want,
+            cause=cause,
+            say=say,
+            command=command or "sudo journalctl -u docker --since -5min",
+            evidence=evidence,
+        )
+
+    def _limits(self, ctx: Context, answer: Answer, evidence: list[Evidence]) -> str:
+        """Judge what the container has against what was asked."""
+        found = answer.step("limits")
+        if found is None:
+            raise self._silent(ctx, answer, evidence)
+        evidence += [
+            Evidence(fact=f"smoke.container.{key}", value=found[key], via=answer.log)
+            for key in ("shm", "memlock", "stack", "nofile", "uid", "nodes", "visible")
+        ]
+        wanted = {"shm": SHM_BYTES, **_limits_asked(ctx)}
+        wrong = [
+            f"{key} is {found[key]}, not {value}"
+            for key, value in wanted.items()
+            if found[key] != value
+        ]
+        if wrong:
+            raise broken(
+                "container",
+                "limits",
+                TITLES["limits"],
+                "; ".join(wrong),
+                want=", ".join(f"{key} {value}" for key, value in wanted.items()),
+                cause=cause_of(ctx, ("limits.memlock", "limits.stack", "shm.size")),
+                say="see what the daemon and its unit limit",
+                command="systemctl show docker -p LimitMEMLOCK -p LimitSTACK && docker info",
+                evidence=evidence,
+            )
+        return ", ".join(f"{key} {_amount(found[key])}" for key in wanted) + " as asked"
+
+    def _silent(self, ctx: Context, answer: Answer, evidence: list[Evidence]) -> StageFailed:
+        broke = answer.broke or {"step": "start", "error": "no answer", "state": "crash"}
+        text = (ctx.folder / answer.log).read_text(errors="replace").strip()[-400:]
+        return broken(
+            "container",
+            "no-answer",
+            "A program runs in the container",
+            f"the probe in the container gave no answer: {words(broke)}{': ' + text if text else ''}",
+            want="an image whose python3 starts",
+            cause=None,
+            say="name an image that has python3, or none: then a tiny one is made",
+            command="doctor smoke --level container",
+            evidence=evidence,
+            files=[answer.log],
+        )
+
+    def _gpus(self, ctx: Context, answer: Answer, how: str, evidence: list[Evidence]) -> str:
+        """NVML and CUDA in the container have every GPU of the host."""
+        host = ctx.facts.nvml.gpus
+        wanted = list(host.value) if isinstance(host, Known) else []
+        for api in ("nvml", "cuda"):
+            found = answer.step(api)
+            broke = answer.broke
+            if found is None or found["state"] != "ok":
+                said = words(found or broke or {"error": "no answer"})
+                raise self._no_gpus(ctx, f"{how}: {api} in the container: {said}", evidence)
+            evidence.append(
+                Evidence(fact=f"smoke.container.{api}", value=found["uuids"], via=answer.log)
+            )
+            missing = [uuid for uuid in wanted if uuid not in found["uuids"]]
+            if missing and not _mig(ctx):
+                message = f"{how}: {api} in the container has {len(found['uuids'])} of {len(wanted)} GPUs; not {', '.join(missing)}"
+                raise self._no_gpus(ctx, message, evidence)
+        return f"{len(wanted)} of {len(wanted)} GPUs to NVML and CUDA"
+
+    def _no_gpus(self, ctx: Context, message: str, evidence: list[Evidence]) -> StageFailed:
+        _, say, command = missing_for_gpus(ctx)
+        return broken(
+            "container",
+            "gpus",
+            TITLES["gpus"],
+            message,
+            want="every GPU of the host in the container",
+            cause=cause_of(ctx, CAUSES, ("container",)),
+            say=say,
+            command=command,
+            evidence=evidence,
+        )
+
+    def _cdi(
+        self,
+        ctx: Context,
+        docker: DockerClient,
+        image: str,
+        python: str,
+        evidence: list[Evidence],
+    ) -> tuple[str, list[Finding]]:
+        """The same by CDI where both the daemon and the host have it; --gpus is what counts, so this only warns."""
+        specs = ctx.facts.container.cdi_specs
+        if not isinstance(specs, Known) or not specs.value:
+            return "; no CDI specification, so CDI was not tried", []
+        if not docker.info().get("CDISpecDirs"):
+            return "; this Docker has CDI off, so CDI was not tried", []
+        try:
+            answer = self._answer(ctx, docker, image, python, "cdi", [])
+            return f"; CDI gives {self._gpus(ctx, answer, 'CDI', evidence)}", []
+        except StageFailed as broke:
+            found = broke.finding
+            fix = found.fix
+            warning = fault(
+                "container",
+                "cdi",
+                "A container gets every GPU by CDI",
+                found.message,
+                want=found.want or "",
+                say=fix.say if fix else "make the CDI specification anew",
+                command=fix.command if fix else None,
+                severity=Severity.WARN,
+                evidence=found.evidence,
+                blocked_by=found.blocked_by,
+            )
+            return "; CDI does not work", [warning]
+
+
+class LimitsRefused(Exception):
+    """The daemon may not set the limits that were asked for."""
+
+    def __init__(self, name: str, said: str) -> None:
+        super().__init__(said)
+        self.name = name
+
+
+def _amount(value: int) -> str:
+    return "unlimited" if value == -1 else f"{value >> 20} MiB"
+
+
+def _limits_asked(ctx: Context) -> dict[str, int]:
+    asked: dict[str, int] = ctx.shared.setdefault(
+        "container-limits", {"memlock": MEMLOCK, "stack": STACK}
+    )
+    return asked
+
+
+def _limits_refused(ctx: Context, refused: LimitsRefused) -> Finding:
+    """Docker cannot give more than it has: the container was tried again without."""
+    cause = cause_of(ctx, ("limits.memlock", "container.rootless"))
+    return fault(
+        "container",
+        "limits-refused",
+        TITLES["limits"],
+        f"Docker refuses --ulimit {refused.name}: {refused}",
+        want=f"--ulimit memlock={MEMLOCK} --ulimit stack={STACK}",
+        say="give dockerd's unit the limit first: a container cannot have more than the daemon",
+        command="systemctl show docker -p LimitMEMLOCK -p LimitSTACK; sudo systemctl edit docker  # [Service] LimitMEMLOCK=infinity",
+        severity=Severity.WARN,
+        disturbs="service",
+        blocked_by=cause.id if cause else None,
+    )
+
+
+def _mig(ctx: Context) -> bool:
+    gpus = ctx.facts.nvml.gpus
+    return isinstance(gpus, Known) and any(
+        isinstance(gpu.mig, Known) and gpu.mig.value for gpu in gpus.value.values()
+    )
+
+
+def _archive(zipped: bytes) -> bytes:
+    """The children as a tar for a container that was made and not started: no mount, so a daemon in a VM takes it too."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        folder = tarfile.TarInfo(INSIDE.lstrip("/"))
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(folder)
+        entry = tarfile.TarInfo(f"{INSIDE.lstrip('/')}/children.zip")
+        entry.size, entry.mode = len(zipped), 0o644
+        tar.addfile(entry, io.BytesIO(zipped))
+    return out.getvalue()
+
+
+STAGE = ContainerStage()

@@ -1,0 +1,185 @@
+"""Rung container: the tiny image, what is missing for GPUs, and (e2e) a real Docker engine without GPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from doctor.facts.model import Absent
+from doctor.smoke import tiny_image
+from doctor.smoke.child_answer import BOOT, Answer, bundle, parsed
+from doctor.smoke.context import Context, StageFailed
+from doctor.smoke.docker_engine import Refused, missing_for_gpus
+from doctor.smoke.pipeline import climb
+from doctor.smoke.stages.container import SHM_BYTES, STAGE
+from tests.smoke.recorded_context import context, with_facts
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Iterator[Context]:
+    made = context(tmp_path, "no-gpu")
+    made.begin("container", 200)
+    yield made
+    assert made.resources.release(made.user) == []
+
+
+class CpuEngine:
+    name = "vllm-cpu"
+    gpu = False
+
+
+def test_a_remote_docker_is_not_this_host(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    result = STAGE.run(ctx)
+    assert result.outcome == "skip"
+    assert "tcp://192.0.2.1:2375" in result.message
+
+
+def test_without_docker_it_does_not_apply(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    with_facts(ctx, "container", docker_socket=Absent("/var/run/docker.sock"))
+    assert STAGE.run(ctx).outcome == "skip"
+
+
+def test_a_daemon_that_does_not_answer_is_a_failure(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    with pytest.raises(StageFailed) as raised:
+        STAGE.run(ctx)
+    assert raised.value.finding.id == "smoke.container-no-daemon"
+
+
+def test_the_tiny_image_runs_alone(ctx: Context, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("chroot needs root")
+    tar = ctx.scratch / "image.tar"
+    python = tiny_image.write(ctx, tar)
+    assert tar.stat().st_size < 64 << 20
+    root = tmp_path / "root"
+    with tarfile.open(tar) as archive:
+        assert not [entry.name for entry in archive if entry.name.startswith(("/", ".."))]
+        archive.extractall(root)
+    (root / "smoke" / "children.zip").write_bytes(bundle(ctx).read_bytes())
+    (root / "dev" / "shm").mkdir(parents=True, exist_ok=True)
+    argv = ["chroot", str(root), python, "-I", "-S", "-B", "-c", BOOT]
+    argv += ["doctor.smoke.children.container_probe", "/smoke/children.zip", "gpus"]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    lines = parsed(ran.stdout)
+    assert lines and lines[-1] == {"done": True}, ran.stderr
+    answer = Answer(lines=tuple(lines), ended=True, rc=0, log="x")
+    nvml = answer.step("nvml")
+    assert nvml is not None and nvml["state"] == "failed"
+    assert "libnvidia-ml.so.1: cannot open shared object file" in nvml["error"]
+
+
+def test_what_is_missing_is_named(ctx: Context) -> None:
+    missing, say, command = missing_for_gpus(ctx)
+    assert any("nvidia-container-runtime-hook" in item for item in missing)
+    assert any("/dev/nvidiactl" in item for item in missing)
+    assert any("CDI" in item for item in missing)
+    assert say and command
+
+
+def test_refused_limits_have_names() -> None:
+    assert Refused("error setting rlimit type 8: operation not permitted").limit == "memlock"
+    assert Refused("could not select device driver").limit == ""
+
+
+def answer(**found: object) -> Answer:
+    lines = [{"step": "limits", "state": "ok", "shm": SHM_BYTES, "memlock": -1, "stack": 67108864}]
+    lines[0] |= {"nofile": 1024, "uid": 65534, "nodes": [], "visible": "all"}
+    lines += [{"step": step, **said} for step, said in found.items()]  # type: ignore[dict-item]
+    return Answer(lines=tuple(lines), ended=True, rc=0, log="container-gpus.log")
+
+
+def test_gpus_in_the_container_are_compared_with_the_hosts(tmp_path: Path) -> None:
+    made = context(tmp_path)
+    uuids = list(made.facts.nvml.gpus.value)
+    whole = answer(nvml={"state": "ok", "uuids": uuids}, cuda={"state": "ok", "uuids": uuids})
+    assert STAGE._gpus(made, whole, "--gpus all", []) == "2 of 2 GPUs to NVML and CUDA"
+    for wrong, words in (
+        (answer(nvml={"state": "ok", "uuids": uuids[:1]}), "nvml in the container has 1 of 2"),
+        (
+            answer(
+                nvml={"state": "ok", "uuids": uuids},
+                cuda={"state": "failed", "call": "cuInit", "error": "CUDA_ERROR_NO_DEVICE"},
+            ),
+            "cuda in the container: cuInit: CUDA_ERROR_NO_DEVICE",
+        ),
+        (answer(), "nvml in the container: no answer"),
+    ):
+        with pytest.raises(StageFailed, match=words):
+            STAGE._gpus(made, wrong, "--gpus all", [])
+    made.resources.release(made.user)
+
+
+def test_a_smaller_shm_than_asked_is_a_failure(ctx: Context) -> None:
+    small = answer()
+    small.lines[0]["shm"] = 64 << 20
+    with pytest.raises(StageFailed, match="shm is 67108864, not 1073741824"):
+        STAGE._limits(ctx, small, [])
+
+
+@pytest.fixture
+def real_docker() -> None:
+    try:
+        answers = subprocess.run(["docker", "version"], capture_output=True, timeout=20).returncode
+    except FileNotFoundError:
+        answers = 1
+    if answers != 0:
+        pytest.skip("no Docker answers here")
+
+
+def names(kind: str) -> set[str]:
+    form = ["--format", "{{.ID}}"]
+    argv = ["docker", "ps", "-a", *form] if kind == "ps" else ["docker", "images", *form]
+    return set(subprocess.run(argv, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.e2e
+def test_a_real_docker_without_gpus_says_exactly_what_is_missing(
+    real_docker: None, tmp_path: Path
+) -> None:
+    before = names("ps"), names("images")
+    climbed = climb([STAGE], context(tmp_path, "no-gpu"))
+    (result,) = climbed.results
+    assert result.outcome == "fail"
+    finding = result.finding
+    assert finding is not None and finding.id == "smoke.container-no-gpu-device"
+    assert "could not select device driver" in finding.message
+    assert "the NVIDIA Container Toolkit" in finding.message
+    assert "/dev/nvidiactl" in finding.message
+    assert finding.fix is not None and finding.fix.command
+    assert climbed.left_behind == []
+    assert (names("ps"), names("images")) == before
+
+
+@pytest.mark.e2e
+def test_a_real_docker_gives_the_memory_and_limits_that_were_asked(
+    real_docker: None, ctx: Context
+) -> None:
+    ctx.engine = CpuEngine()  # type: ignore[assignment]
+    before = names("ps"), names("images")
+    result = STAGE.run(ctx)
+    assert result.outcome == "pass"
+    assert "shm 1024 MiB" in result.message
+    assert {item.id for item in result.warnings} <= {"smoke.container-limits-refused"}
+    assert ctx.resources.release(ctx.user) == []
+    assert (names("ps"), names("images")) == before
+
+
+@pytest.mark.e2e
+def test_an_image_that_is_not_here_is_never_pulled(real_docker: None, tmp_path: Path) -> None:
+    made = context(tmp_path, "no-gpu", image="vllm/vllm-openai:v0.27.1")
+    climbed = climb([STAGE], made)
+    finding = climbed.results[0].finding
+    assert finding is not None and finding.id == "smoke.container-image-missing"
+    assert finding.fix is not None
+    assert finding.fix.command == "docker pull vllm/vllm-openai:v0.27.1"
+    assert climbed.left_behind == []
