@@ -1,6 +1,5 @@
 """Rows about drivers, CUDA toolkits, GPUs and what a GPU reports when it fails."""
 
-import calendar
 import datetime
 from typing import ClassVar, Literal
 
@@ -31,7 +30,8 @@ class Branch(Row, frozen=True, kw_only=True):
         if self.eol is None:
             return None
         year, month = (int(part) for part in self.eol.split("-"))
-        return datetime.date(year, month, calendar.monthrange(year, month)[1])
+        after = datetime.date(year + month // 12, month % 12 + 1, 1)
+        return after - datetime.timedelta(days=1)
 
     def is_eol(self, on: datetime.date) -> bool:
         """Whether it has ended on that day; without a published month the status decides."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 from doctor.probes.areas.host import IN_CONTAINER, in_container
 from doctor.probes.areas.packages import installed_packages, manager_of
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.reading import cdi, docker_api, toml_subset
 from doctor.probes.source import Completed, Source
 
@@ -45,8 +46,8 @@ DEFAULT_SHM = 64 * 1024 * 1024
 """What Docker gives /dev/shm of a container unless told otherwise (docker run reference, --shm-size)."""
 HOOK = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
 
-_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*$", re.IGNORECASE)
-_TOOLKIT_VERSION = re.compile(r"(?:cli-version|version):? (\d+\.\d+\.\d+)")
+_SIZE = regex(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*$", re.IGNORECASE)
+_TOOLKIT_VERSION = regex(r"(?:cli-version|version):? (\d+\.\d+\.\d+)")
 
 
 def probe(src: Source) -> Dict[str, Fact]:

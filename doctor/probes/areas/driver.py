@@ -10,10 +10,11 @@ from doctor.probes.areas import kernel
 from doctor.probes.areas.host import IN_CONTAINER, in_container, release_of
 from doctor.probes.areas.packages import installed_packages
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.reading import elf
 from doctor.probes.source import Source
 
-VERSION = re.compile(r"\b(\d{3,}\.\d{1,3}(?:\.\d{1,3})?)\b")
+VERSION = regex(r"\b(\d{3,}\.\d{1,3}(?:\.\d{1,3})?)\b")
 SMI_PLACES = (
     "/usr/bin/nvidia-smi",
     "/usr/local/nvidia/bin/nvidia-smi",

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from doctor.probes.areas.host import IN_CONTAINER, container_of
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Source
 
 SERVICES = (
@@ -25,17 +26,17 @@ too.
 
 UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 ENGINES = (
-    ("vllm", re.compile(r"\bvllm\b|vllm[-_]openai", re.IGNORECASE)),
-    ("tensorrt-llm", re.compile(r"\btrtllm|tensorrt[-_]?llm", re.IGNORECASE)),
-    ("triton", re.compile(r"\btritonserver\b", re.IGNORECASE)),
-    ("ollama", re.compile(r"\bollama\b", re.IGNORECASE)),
-    ("sglang", re.compile(r"\bsglang\b", re.IGNORECASE)),
-    ("tgi", re.compile(r"text-generation-(launcher|inference)", re.IGNORECASE)),
-    ("llama.cpp", re.compile(r"\bllama-server\b", re.IGNORECASE)),
+    ("vllm", regex(r"\bvllm\b|vllm[-_]openai", re.IGNORECASE)),
+    ("tensorrt-llm", regex(r"\btrtllm|tensorrt[-_]?llm", re.IGNORECASE)),
+    ("triton", regex(r"\btritonserver\b", re.IGNORECASE)),
+    ("ollama", regex(r"\bollama\b", re.IGNORECASE)),
+    ("sglang", regex(r"\bsglang\b", re.IGNORECASE)),
+    ("tgi", regex(r"text-generation-(launcher|inference)", re.IGNORECASE)),
+    ("llama.cpp", regex(r"\bllama-server\b", re.IGNORECASE)),
 )
 """Programs and images by which a unit is known to start an engine."""
 
-VERSION = re.compile(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
+VERSION = regex(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
 MASK = "/dev/null"
 """Where `systemctl mask` leads a unit's name: it starts nothing, whatever a packaged unit of that name says."""
 LOG = "/var/log/fabricmanager.log"

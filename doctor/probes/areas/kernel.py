@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Tuple
 
 from doctor.probes.areas.host import IN_CONTAINER, in_container, is_wsl, release_of
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.reading import boot_loader, kernel_log, kernel_modules
 from doctor.probes.source import Source
 
@@ -41,7 +42,7 @@ _EFI = "/sys/firmware/efi"
 _SECURE_BOOT = _EFI + "/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM_OFF = _EFI + "/efivars/MokSBStateRT-605dab50-e046-4300-abb6-3dd810dd8b23"
 _MOK_NEW = _EFI + "/efivars/MokNew-605dab50-e046-4300-abb6-3dd810dd8b23"
-_GPU_MODULES = re.compile(r"nouveau|nova|nvidia")
+_GPU_MODULES = regex(r"nouveau|nova|nvidia")
 
 
 def probe(src: Source) -> Dict[str, Fact]:

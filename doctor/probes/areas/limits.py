@@ -1,11 +1,11 @@
 """Resource limits: of the judged scope, of systemd's defaults and of the running dockerd. Each is its own observation."""
 
-import re
 from typing import Any, Dict, List, Optional
 
 from doctor.probes.areas.container import daemon_file, daemon_settings, dockerd_pid, snap_docker
 from doctor.probes.areas.host import IN_CONTAINER, in_container
 from doctor.probes.fact import Fact, absent, known, not_applicable, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.reading import docker_api
 from doctor.probes.reading.rlimits import parse_limits
 from doctor.probes.source import Source
@@ -14,7 +14,7 @@ NAMES = ("memlock", "stack", "nofile", "nproc")
 UNLIMITED = 2**63
 """RLIM_INFINITY and what is as good as that: larger values are written as -1."""
 
-_CONF_LINE = re.compile(r"^\s*[^\s#]\S*\s+(?:soft|hard|-)\s+(?:memlock|stack|nofile|nproc)\s+\S+")
+_CONF_LINE = regex(r"^\s*[^\s#]\S*\s+(?:soft|hard|-)\s+(?:memlock|stack|nofile|nproc)\s+\S+")
 
 
 def probe(src: Source) -> Dict[str, Fact]:

@@ -9,10 +9,11 @@ from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from doctor.probes.areas import fabric
 from doctor.probes.fact import Fact, absent, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.reading import wheel
 from doctor.probes.source import Source
 
-SONAME = re.compile(r"lib(nccl|cudart|cudnn|nvJitLink|cuda|nvrtc|cublas)\.so\.\d+")
+SONAME = regex(r"lib(nccl|cudart|cudnn|nvJitLink|cuda|nvrtc|cublas)\.so\.\d+")
 SYSTEM_BINS = frozenset(
     [
         "/usr/bin",

@@ -1,12 +1,12 @@
 """Shared memory of the scope, what was left in it, and the disks where images, engines and caches live."""
 
 import posixpath
-import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from doctor.probes.areas.container import daemon_file, daemon_settings, snap_docker
 from doctor.probes.areas.host import in_container
 from doctor.probes.fact import Fact, absent, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.reading import docker_api
 from doctor.probes.source import Completed, Source
 
@@ -26,7 +26,7 @@ SHM = "/dev/shm"
 MAX_FILES = 256
 MAX_PROCESSES = 4096
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")
+_ESCAPED = regex(r"\\([0-7]{3})")
 
 
 def probe(src: Source) -> Dict[str, Fact]:

@@ -4,6 +4,7 @@ import re
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from doctor.probes.fact import Fact, absent, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Completed, Source
 
 PATTERNS = (
@@ -44,13 +45,13 @@ QUERY = [
     "-f",
     "${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n",
 ] + list(PATTERNS)
-_WATCHED = re.compile(
+_WATCHED = regex(
     r"^(nvidia-(driver|open|dkms|headless|fabricmanager|imex|kernel|firmware|utils|compute-utils|container-toolkit)"
     r"|cuda-drivers|libnvidia-(compute|gl|nscq|container)|linux-(image|modules-nvidia|generic|aws|azure|gcp)"
     r"|docker-ce$|docker\.io$|containerd)"
 )
 """Packages whose waiting upgrade changes driver, kernel or container runtime."""
-_DRIVER = re.compile(
+_DRIVER = regex(
     r"^(nvidia-(driver|dkms|kernel|open|utils)|libnvidia-compute|libcuda1|cuda-drivers)"
 )
 _SOURCES = "/etc/apt/sources.list.d"

@@ -1,10 +1,10 @@
 """CDI specifications of NVIDIA devices, read without a YAML library: only the few lines that the doctor needs."""
 
 import json
-import re
 from typing import Any, Dict, List, Optional
 
 from doctor.probes.fact import Fact, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Source
 
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -12,10 +12,8 @@ MAX_SPECS = 16
 MAX_PATHS = 120
 """Host paths of one specification that are looked for; a specification names about sixty."""
 
-_LINE = re.compile(r"^(?P<indent>\s*)(?:-\s+)?(?P<key>[A-Za-z]+):\s*(?P<value>.*?)\s*$")
-_DRIVER_LIBRARY = re.compile(
-    r"/lib(?:cuda|nvidia-ml|nvidia-ptxjitcompiler)\.so\.(\d+\.\d+(?:\.\d+)?)$"
-)
+_LINE = regex(r"^(?P<indent>\s*)(?:-\s+)?(?P<key>[A-Za-z]+):\s*(?P<value>.*?)\s*$")
+_DRIVER_LIBRARY = regex(r"/lib(?:cuda|nvidia-ml|nvidia-ptxjitcompiler)\.so\.(\d+\.\d+(?:\.\d+)?)$")
 
 
 def specs(src: Source) -> Fact:

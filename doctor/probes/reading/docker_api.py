@@ -1,12 +1,12 @@
 """Asks Docker over a local socket, with GET only. Starts nothing; an endpoint elsewhere is a fact, not a place to look."""
 
 import functools
-import hashlib
 import json
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from doctor.probes.fact import Fact, absent, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Source
 
 SOCKET = "/var/run/docker.sock"
@@ -21,7 +21,7 @@ _WANTED_SOCKET = (
     "/etc/systemd/system/multi-user.target.wants/docker.socket",
 )
 
-_LOCAL_SOCKET = re.compile(
+_LOCAL_SOCKET = regex(
     r"^unix://(/(?:var/)?run/docker\.sock|/run/user/\d+/docker\.sock|/.+/\.docker/(?:run|desktop)/docker\.sock)$"
 )
 _ENV_PREFIXES = ("NVIDIA_REQUIRE_", "NCCL_", "CUDA_", "VLLM_", "TORCH_", "OMP_")
@@ -42,15 +42,13 @@ _ENV_NAMES = frozenset(
         "OPENAI_API_KEY",
     }
 )
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-_SECRET_OPTION = re.compile(
-    r"^--?[a-z0-9-]*(?:key|token|secret|password)[a-z0-9-]*$", re.IGNORECASE
-)
-_SECRET_IN_LINE = re.compile(
+_SECRET = regex(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_SECRET_OPTION = regex(r"^--?[a-z0-9-]*(?:key|token|secret|password)[a-z0-9-]*$", re.IGNORECASE)
+_SECRET_IN_LINE = regex(
     r"(?P<option>--?[a-z0-9-]*(?:key|token|secret|password)[a-z0-9-]*)(?P<gap>[=\s]+)(?!-)\S+",
     re.IGNORECASE,
 )
-_NVIDIA_IMAGE = re.compile(
+_NVIDIA_IMAGE = regex(
     r"nvidia|nvcr\.io|cuda|vllm|tensorrt|triton|sglang|text-generation-inference|pytorch|tensorflow|ollama|nim/"
 )
 
@@ -71,6 +69,8 @@ def endpoint(src: Source) -> Fact:
         context = src.read(folder + "/config.json").map(_current_context)
     if not context.ok:
         return Fact(context.state, None, context.reason, context.via)
+    import hashlib
+
     name = hashlib.sha256(context.value.encode("utf-8")).hexdigest()
     return src.read("%s/contexts/meta/%s/meta.json" % (folder, name)).map(_context_host)
 

@@ -8,6 +8,7 @@ import re
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from doctor.probes.fact import Fact, absent, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Source
 
 SONAMES = (
@@ -24,10 +25,10 @@ SONAMES = (
 )
 """What engines ask the loader for."""
 DRIVER_LIBRARIES = ("libcuda", "libnvidia-ml")
-STEM = re.compile(r"^(libcuda|libnvidia-ml|libnccl|libcudart|libnvJitLink|libcudnn)\.so(?:\..*)?$")
-_NAMED_VERSION = re.compile(r"\.so\.(\d+(?:\.\d+)+)$")
-_DRIVER_VERSION = re.compile(r"^\d{3,}\.\d+(?:\.\d+)?$")
-_CACHE_LINE = re.compile(r"^\s+(\S+) \(([^)]*)\) => (\S+)$")
+STEM = regex(r"^(libcuda|libnvidia-ml|libnccl|libcudart|libnvJitLink|libcudnn)\.so(?:\..*)?$")
+_NAMED_VERSION = regex(r"\.so\.(\d+(?:\.\d+)+)$")
+_DRIVER_VERSION = regex(r"^\d{3,}\.\d+(?:\.\d+)?$")
+_CACHE_LINE = regex(r"^\s+(\S+) \(([^)]*)\) => (\S+)$")
 _CACHE_TAG = {"x86_64": "x86-64", "aarch64": "AArch64"}
 
 DEFAULT_FOLDERS = {

@@ -4,13 +4,14 @@ import re
 from typing import Any, Dict, List
 
 from doctor.probes.fact import Fact, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Source
 
 KEEP = 80
 """Driver lines that are kept, the last ones."""
-_DRIVER = re.compile(r"NVRM|\bnvidia|nouveau|nova.?core|NovaCore", re.I)
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
-_REFUSED = re.compile(
+_DRIVER = regex(r"NVRM|\bnvidia|nouveau|nova.?core|NovaCore", re.I)
+_XID = regex(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
+_REFUSED = regex(
     r"Loading of (unsigned module|module with unavailable key) is rejected"
     r"|Lockdown: .*(unsigned module|module load)"
     r"|module .*nvidia.* (key|signature).*reject"

@@ -1,7 +1,5 @@
 """Fingerprints of the public keys in a keyring file, so that a retired repository key is seen without running gpg."""
 
-import base64
-import hashlib
 import re
 from typing import Dict, List, Tuple
 
@@ -38,6 +36,8 @@ def apt_keys(src: Source) -> Fact:
 
 def fingerprints(data: bytes) -> List[str]:
     """Fingerprints, upper case hex, of the primary keys and subkeys of version 4."""
+    import hashlib
+
     body = unarmored(data)
     found = []
     offset = 0
@@ -55,6 +55,8 @@ def unarmored(data: bytes) -> bytes:
     """The packets of an ASCII-armored file; other data as it is."""
     if b"-----BEGIN PGP" not in data:
         return data
+    import base64
+
     out = b""
     for block in re.findall(rb"-----BEGIN PGP[^\n]*-----\r?\n(.*?)-----END PGP", data, re.S):
         text = re.split(rb"\r?\n[ \t]*\r?\n", block, maxsplit=1)[-1]

@@ -1,11 +1,14 @@
 """rpm and dnf, read: one query of the database, configuration as files. dnf itself is never asked: it is slow and writes."""
 
-import configparser
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from doctor.probes.fact import Fact, absent, known, unknown
+from doctor.probes.pattern import regex
 from doctor.probes.source import Completed, Source
+
+if TYPE_CHECKING:
+    from configparser import RawConfigParser
 
 PATTERNS = (
     "*nvidia*",
@@ -42,7 +45,7 @@ QUERY = [
     "--qf",
     "%{NAME}\t%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\t%{INSTALLTIME}\t%{VENDOR}\n",
 ] + list(PATTERNS)
-_DRIVER = re.compile(
+_DRIVER = regex(
     r"^(nvidia-(driver|open|kmod|fabric)|kmod-nvidia|cuda-drivers|xorg-x11-drv-nvidia|akmod-nvidia)"
 )
 
@@ -95,8 +98,10 @@ def last_upgrade(src: Source) -> Fact:
     return rows(src).map(newest)
 
 
-def parse_ini(text: str) -> configparser.RawConfigParser:
+def parse_ini(text: str) -> "RawConfigParser":
     """dnf's ini files: no interpolation, indented lines continue, a repeated option is taken last."""
+    import configparser  # slow to load, and a host of another family has none of these files
+
     parser = configparser.RawConfigParser(
         strict=False, delimiters=("=",), comment_prefixes=("#", ";")
     )

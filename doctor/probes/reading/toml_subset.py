@@ -4,25 +4,23 @@ The subset: tables and arrays of tables, dotted and quoted keys, strings on one 
 arrays (over several lines too), inline tables. Anything else is a ValueError, so that the fact is unknown and not wrong.
 """
 
-import re
 from typing import Any, Dict, List, Tuple
 
-try:
-    import tomllib as _tomllib  # type: ignore[import-not-found,unused-ignore]
-except ImportError:  # Python 3.9 and 3.10
-    _tomllib = None
+from doctor.probes.pattern import regex
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_NUMBER = re.compile(r"[+-]?\d[\d_]*(\.\d+)?")
+_BARE = regex(r"[A-Za-z0-9_-]+")
+_NUMBER = regex(r"[+-]?\d[\d_]*(\.\d+)?")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 
 
 def parse(text: str) -> Dict[str, Any]:
     """TOML text -> nested tables; ValueError for what cannot be read."""
-    if _tomllib is not None:
-        loaded: Dict[str, Any] = _tomllib.loads(text)
-        return loaded
-    return parse_subset(text)
+    try:
+        import tomllib  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:  # Python 3.9 and 3.10
+        return parse_subset(text)
+    loaded: Dict[str, Any] = tomllib.loads(text)
+    return loaded
 
 
 def flatten(tables: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:

@@ -3,6 +3,8 @@
 import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
+from doctor.probes.pattern import regex
+
 CORE = frozenset(
     [
         "torch",
@@ -22,7 +24,7 @@ CORE = frozenset(
 )
 """An environment without any of these is left out, unless the scope names it."""
 
-TRACKED = re.compile(
+TRACKED = regex(
     r"(nvidia-|cuda-|jax|cupy-|tensorrt|flashinfer|flash-attn|torch|vllm|triton|sglang"
     r"|xgrammar|apache-tvm|tilelang"
     r"|deep-gemm|deep-ep|lmcache)"

@@ -1,6 +1,5 @@
 """A host that was recorded, or simulated: the same answers, from a folder. A recording is a stranger's data."""
 
-import base64
 import os
 import stat as statmod
 from typing import Any, Dict, List, Sequence, Tuple
@@ -196,6 +195,8 @@ class RecordedSource(Source):
 
 def _bytes_of(record: Dict[str, Any], name: str) -> bytes:
     if record.get(name + "_b64") is not None:
+        import base64
+
         return base64.b64decode(record[name + "_b64"])
     return str(record.get(name) or "").encode("utf-8", "surrogatepass")
 

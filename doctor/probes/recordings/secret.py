@@ -4,6 +4,8 @@ import re
 from functools import lru_cache
 from typing import Any, Callable, List, Match, Pattern, Sequence, Tuple
 
+from doctor.probes.pattern import regex
+
 HIDDEN = "(secret)"
 """What stands where a secret was; the rules leave it alone, so that cutting twice changes nothing."""
 
@@ -11,7 +13,7 @@ _NAME = (
     r"(?:[A-Za-z0-9_.\-]*[_.\-])?(?:token|secret|passwd|password|passphrase|pwd|credentials?|identitytoken|"
     r"registrytoken|(?:api|access|secret|private|auth|license)[_\-]?key)"
 )
-_NOT_SECRET_NAME = re.compile(
+_NOT_SECRET_NAME = regex(
     r"(?i)(?:^|[_.\-])(?:bos|eos|pad|unk|sep|cls|mask|image|video|audio|stop|special|per|use|no|add|skip|max|min|num)"
     r"(?:[_.\-]\w+)*[_.\-]tokens?$"
 )
@@ -20,9 +22,7 @@ _PLAIN_WORDS = frozenset(
     "a an the and or is are was to with without in on at of for from so that this not no it its if into as by has have "
     "must may can given set unset missing required file files before after when".split()
 )
-_HARMLESS = re.compile(
-    r"(?i)(?:true|false|null|none|yes|no|\(set\)|\(secret\)|\d{1,5}|[$<{%*].*|)\Z"
-)
+_HARMLESS = regex(r"(?i)(?:true|false|null|none|yes|no|\(set\)|\(secret\)|\d{1,5}|[$<{%*].*|)\Z")
 
 _SHAPES = (
     ("hf_", r"\bhf_[A-Za-z0-9]{16,}"),
@@ -45,7 +45,7 @@ _SHAPES = (
 )
 """A word that every match holds, and the shape: a text without the word is never searched."""
 
-FLAG = re.compile(r"(?i)--?%s\Z" % _NAME)
+FLAG = regex(r"(?i)--?%s\Z" % _NAME)
 """A command-line option whose value is a secret."""
 
 
@@ -54,7 +54,7 @@ def _compiled(pattern: str) -> Pattern[str]:
     return re.compile(pattern)
 
 
-_WORTH = re.compile(
+_WORTH = regex(
     r"://|token|secret|passw|passphrase|pwd|credential|key|auth|bearer|signature|sig=|hf_|sk-|nvapi-|gh[pousr]_|github_pat_|"
     r"glpat-|dckr_pat_|pypi-|xox|akia|aiza|eyj|grub\.pbkdf2",
     re.IGNORECASE,
@@ -84,9 +84,10 @@ def cut_arguments(arguments: Sequence[str]) -> List[str]:
         if hide and not argument.startswith("-"):
             shown.append(argument if argument.startswith("$") else HIDDEN)
             continue
-        hide = bool(FLAG.match(argument))
         name, equals, value = argument.partition("=")
-        if equals and FLAG.match(name) and not _HARMLESS.match(value):
+        dashed = argument.startswith("-")
+        hide = dashed and bool(FLAG.match(argument))
+        if dashed and equals and FLAG.match(name) and not _HARMLESS.match(value):
             argument = name + "=" + HIDDEN
         shown.append(cut(argument))
     return shown
@@ -137,7 +138,12 @@ def _named(match: Match[str]) -> str:
 
 _VALUE = r"(?![\"']?\(secret\))(?P<value>\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"',;&|)\]}]+)"
 _Rule = Tuple[Tuple[str, ...], str, Callable[[Match[str]], str]]
-_NAMED_WORDS = ("token", "secret", "pass", "pwd", "credential", "key")
+_NAMED_WORDS = ("token", "secret", "passwd", "password", "passphrase", "pwd", "credential") + tuple(
+    kind + between + "key"
+    for kind in ("api", "access", "secret", "private", "auth", "license")
+    for between in ("", "_", "-")
+)
+"""Every name of _NAME holds one; "key" alone would search each signing key of a repository."""
 _RULES: Tuple[_Rule, ...] = (
     (
         ("://",),

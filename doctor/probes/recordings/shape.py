@@ -1,7 +1,5 @@
 """What each document of a recording must look like. A recording is a stranger's data: nothing is assumed of it."""
 
-import base64
-import binascii
 import json
 import os
 from typing import Any, Callable, Dict, List, Tuple
@@ -201,6 +199,9 @@ def _stream(record: Dict[str, Any], name: str) -> None:
     _want(record.get(name) is None or isinstance(record[name], str), "%s must be text" % name)
     if encoded is None:
         return
+    import base64
+    import binascii
+
     try:
         base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError, TypeError):
