@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 APPLICATION = "gpu-host-doctor"
-KEEP = 4
-"""Compiled files left in the folder; overlays make one each."""
+KEEP = 6
+"""Compiled files left in the folder: tables, rules and remedies; overlays make one each."""
 
 MAX_BYTES = 64 * 1024 * 1024
 

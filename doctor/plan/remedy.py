@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -69,10 +70,29 @@ def answers(role: str, check_id: str) -> bool:
 
 @cache
 def _read_all(roles: Path) -> dict[str, Remedy]:
+    from doctor.matrix import cache as compiled
+
     found = {meta.parents[1].name: meta for meta in sorted(roles.glob("*/meta/remedy.yml"))}
-    read = {name: read_one(meta) for name, meta in found.items()}
+    name = "remedies-" + _digest(found.values())
+    stored = compiled.read(name)
+    if stored is not None:
+        try:
+            return msgspec.json.decode(stored, type=dict[str, Remedy])
+        except msgspec.MsgspecError:
+            pass
+    read = {role: read_one(meta) for role, meta in found.items()}
     _acyclic(read)
+    compiled.write(name, msgspec.json.encode(read))
     return read
+
+
+def _digest(files: Iterable[Path]) -> str:
+    """A name for these files with these contents, read by this version of the reader."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for file in files:
+        content = file.read_bytes()
+        digest.update(b"%s\0%d\0" % (bytes(file), len(content)) + content)
+    return digest.hexdigest()
 
 
 def read_one(meta: Path) -> Remedy:

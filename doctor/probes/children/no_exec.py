@@ -7,7 +7,7 @@ path that need not be there, and answers 304 where that fails for another reason
 """
 
 import ctypes
-import platform
+import os
 import struct
 from typing import List, Tuple
 
@@ -43,7 +43,7 @@ class _Program(ctypes.Structure):
 
 def forbid_changes() -> bool:
     """Whether this process can no longer start programs, load modules or replace nodes; False where there is no such filter."""
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine not in ("x86_64", "aarch64"):
         return False
     column = 0 if machine == "x86_64" else 1
