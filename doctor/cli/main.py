@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # typing's own constant, whose import takes as long as to answer --version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,9 +25,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stdout.write(f"doctor {__version__}\n")
         return
     if judges_this_shell(arguments):
-        from doctor.probes.live import look_at_cuda_early
+        from doctor.probes.live import look_early
 
-        look_at_cuda_early()
+        look_early()
     _leave(run(with_fix(arguments)))
 
 

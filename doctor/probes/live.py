@@ -44,6 +44,10 @@ _BOOT = (
 )
 
 
+_CUDA_CHILD = "doctor.probes.children.cuda_child"
+_NVML_CHILD = "doctor.probes.children.nvml_child"
+
+
 class LiveSource(Source):
     """Asks this host. `scope` is shell, service:NAME or pid:N: whose environment and limits are judged."""
 
@@ -124,8 +128,11 @@ class LiveSource(Source):
         return unix_http.get(socket_path, target)
 
     def _nvml(self) -> Dict[str, Any]:
-        record = self._child(
-            "doctor.probes.children.nvml_child", dict(os.environ), limits.NVML_TIMEOUT
+        early = _EARLY.pop(_NVML_CHILD, None)
+        record = (
+            finish_child(early, limits.NVML_TIMEOUT)
+            if early
+            else self._child(_NVML_CHILD, dict(os.environ), limits.NVML_TIMEOUT)
         )
         document: Dict[str, Any] = {"init": None, "devices": None, "calls": {}}
         for line in record.get("stdout", b"").decode("utf-8", "replace").splitlines():
@@ -185,10 +192,10 @@ class LiveSource(Source):
 
     def _look_at_cuda(self, name: str, env: Dict[str, str], uid: Optional[int]) -> Dict[str, Any]:
         """Another user's environment can name libraries of that user: root looks as that user."""
-        if name == "scope" and self.scope == "shell" and _EARLY:
-            return finish_child(_EARLY.pop(), limits.CUDA_TIMEOUT)
+        if name == "scope" and self.scope == "shell" and _CUDA_CHILD in _EARLY:
+            return finish_child(_EARLY.pop(_CUDA_CHILD), limits.CUDA_TIMEOUT)
         user = uid if uid is not None and uid != os.geteuid() and os.geteuid() == 0 else None
-        return self._child("doctor.probes.children.cuda_child", env, limits.CUDA_TIMEOUT, user)
+        return self._child(_CUDA_CHILD, env, limits.CUDA_TIMEOUT, user)
 
     def _child(
         self, module: str, env: Dict[str, str], timeout: float, user: Optional[int] = None
@@ -201,13 +208,14 @@ class LiveSource(Source):
         return _other_process(self.scope)
 
 
-_EARLY: List[Started] = []
-"""The look at CUDA that was started before anything else was loaded; the next live source of the shell takes it."""
+_EARLY: Dict[str, Started] = {}
+"""Looks that were started before anything else was loaded; the next live source of the shell takes them."""
 
 
-def look_at_cuda_early() -> None:
-    """Start the slowest look now, while the rest of the program is still being imported."""
-    _EARLY[:] = [start_child(_own_module("doctor.probes.children.cuda_child"), dict(os.environ))]
+def look_early() -> None:
+    """Start the two slowest looks now, while the rest of the program is still being imported."""
+    for module in (_CUDA_CHILD, _NVML_CHILD):
+        _EARLY[module] = start_child(_own_module(module), dict(os.environ))
 
 
 def _own_module(module: str) -> List[str]:

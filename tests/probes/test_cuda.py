@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from doctor.probes.areas import cuda
+from doctor.probes.children.cuda_child import as_json
 from doctor.probes.fact import Fact
 from doctor.simulate.memory import MemorySource
 from doctor.simulate.simulator import simulate
@@ -39,6 +42,13 @@ def test_driver_version_of_the_api() -> None:
         "driver_version": "12.4",
         "library": "/x/libcuda.so.1",
     }
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, 0, -3, "", "/a b/libcuda.so.1", 'a"b\\c', "\u00e9\n", None]
+)
+def test_the_child_writes_json(value: object) -> None:
+    assert json.loads(as_json(value)) == value
 
 
 def test_toolkits_and_their_default() -> None:

@@ -467,10 +467,12 @@ def test_importing_the_live_source_is_cheap() -> None:
 def test_the_look_that_started_early_is_the_one_that_is_taken() -> None:
     from doctor.probes import live
 
-    live.look_at_cuda_early()
-    assert len(live._EARLY) == 1
-    first = LiveSource().cuda("scope")
-    assert live._EARLY == []
+    live.look_early()
+    assert len(live._EARLY) == 2
+    source = LiveSource()
+    first = source.cuda("scope")
+    source.nvml_devices()
+    assert live._EARLY == {}
     assert (first.state, first.value) == (lambda fact: (fact.state, fact.value))(
         LiveSource().cuda("scope")
     )

@@ -1,20 +1,40 @@
-"""Runs in a disposable child: what does the driver API answer here? One JSON object a line, so a hang keeps what came before."""
+"""Runs in a disposable child: what does the driver API answer here? One JSON object a line, so a hang keeps what came before.
+
+The rest of a check waits for this child: it loads nothing that it can do without, not even typing and json.
+"""
 
 import ctypes
-import json
 import sys
-from typing import Any, List
 
 from doctor.probes.children.no_exec import forbid_changes
 
 
-def say(**answer: Any) -> None:
+def say(**answer: object) -> None:
     """One line at once: the parent reads whatever came before a hang."""
-    sys.stdout.write(json.dumps(answer) + "\n")
+    pairs = ['"%s": %s' % (name, as_json(value)) for name, value in answer.items()]
+    sys.stdout.write("{%s}\n" % ", ".join(pairs))
     sys.stdout.flush()
 
 
-def main(args: List[str]) -> None:
+def as_json(value: object) -> str:
+    """A value as json.dumps writes it, which is asked only for what takes escapes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isprintable()
+        and not {'"', "\\"} & {*value}
+    ):
+        return '"%s"' % value
+    import json
+
+    return json.dumps(value)
+
+
+def main(args: "list[str]") -> None:
     """Load libcuda.so.1 as a program would, then cuInit, device count and driver version."""
     say(guarded=forbid_changes())
     try:

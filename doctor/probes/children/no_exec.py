@@ -9,7 +9,6 @@ path that need not be there, and answers 304 where that fails for another reason
 import ctypes
 import os
 import struct
-from typing import List, Tuple
 
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
@@ -61,7 +60,7 @@ def forbid_changes() -> bool:
     return bool(libc.prctl(PR_SET_SECCOMP, mode, ctypes.byref(program), zero, zero) == 0)
 
 
-def filter_program(arch: int, numbers: List[int]) -> List[Tuple[int, int, int, int]]:
+def filter_program(arch: int, numbers: "list[int]") -> "list[tuple[int, int, int, int]]":
     """The BPF program: another ABI and other calls pass, the numbers given fail with ENOENT."""
     allow, refuse = len(numbers) + 3, len(numbers) + 4
     code = [
