@@ -52,6 +52,7 @@ def render(report: SmokeReport, look: Look) -> str:
         lines += [f"  {escape(item)}" for item in report.left_behind]
     if report.run_folder:
         lines += ["", look.paint(f"  logs and report: {escape(report.run_folder)}", "dim")]
+    lines += [look.paint(f"  kept: {escape(item)}", "dim") for item in report.kept]
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from doctor.smoke.engines.base import TokenAnswer
 
 MODEL = "smoke"
 """The name the smoke model is served under."""
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 CONNECT_S = 5.0
 MAX_BODY = 8 * 1024 * 1024
 """Bytes of an answer; the smoke's answers are a few kilobytes."""
@@ -100,10 +102,9 @@ class Client:
                     if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int):
                         number = usage["completion_tokens"]
                     for choice in item.get("choices") or []:
-                        piece = choice.get("text") or ""
-                        if piece and first is None:
+                        if first is None:
                             first = time.monotonic() - started
-                        text.append(piece)
+                        text.append(choice.get("text") or "")
         except httpx.HTTPError as error:
             raise ServerError(f"{type(error).__name__}: {error}") from None
         whole = "".join(text)
@@ -151,8 +152,10 @@ class Client:
 
 
 def token_id(text: str) -> int:
-    """The smoke tokenizer writes token 17 as w017. ValueError for anything else."""
+    """The smoke tokenizer writes token 17 as w017; the first four are special. ValueError for anything else."""
     word = text.strip()
+    if word in SPECIALS:
+        return SPECIALS.index(word)
     if word.startswith("token_id:"):
         return int(word.removeprefix("token_id:"))
     if not word.startswith("w"):
@@ -173,19 +176,24 @@ def _asked(prompt: Sequence[int], tokens: int) -> dict[str, Any]:
 def _token_answer(found: dict[str, Any]) -> TokenAnswer:
     try:
         ids = tuple(token_id(str(word)) for word in found.get("tokens") or [])
-        logprobs = tuple(float(value) for value in found.get("token_logprobs") or [])
+        logprobs = tuple(_nats(value) for value in found.get("token_logprobs") or [])
         top = tuple(_candidates(item) for item in found.get("top_logprobs") or [])
     except (TypeError, ValueError) as error:
         raise ServerError(f"the log-probabilities cannot be read: {error}") from None
     return TokenAnswer(ids=ids, logprobs=logprobs, top=top)
 
 
+def _nats(value: object) -> float:
+    """JSON has no NaN: what is no number is one."""
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
 def _candidates(item: object) -> dict[int, float]:
-    """Special tokens, which the smoke model never takes, are left out."""
+    """Words that are no token are left out."""
     found: dict[int, float] = {}
     for word, value in (item if isinstance(item, dict) else {}).items():
         try:
-            found[token_id(word)] = float(value)
+            found[token_id(word)] = _nats(value)
         except ValueError:
             continue
     return found

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from doctor.smoke.context import Context
 
 GPU_AREAS = ("gpu", "driver", "cuda", "nccl", "fabric", "pci", "wsl", "toolkit")
+CONTRADICTED = 25
+"""What diagnose takes off where the host's own check passed."""
 SHOWN_LINES = 12
 """Lines of a log that go into the evidence."""
 _ERROR = re.compile(r"\b(\w*Error|\w*Exception|FATAL|CRITICAL|error:|undefined symbol|Killed)\b")
@@ -69,17 +71,21 @@ def read(ctx: Context, text: str) -> Reading:
     judged = {id: item for id, item in ctx.findings.items() if _concerns(ctx, id)}
     explanations = explain(text, ctx.knowledge, judged) if text.strip() else []
     likely = [
-        item
-        for item in explanations
-        if item.score >= LIKELY and item.host != "contradicted" and _concerns(ctx, item.finding)
+        item for item in explanations if _fit(item) >= LIKELY and _concerns(ctx, item.finding)
     ]
-    best = next(iter([item for item in likely if item.host == "confirmed"] or likely), None)
+    likely.sort(key=lambda item: (item.host != "confirmed", -_fit(item)))
+    best = next(iter(likely), None)
     cause = ctx.finding(best.finding) if best and best.host == "confirmed" else None
     if cause is not None and cause.blocked_by:
         cause = ctx.finding(cause.blocked_by) or cause
     return Reading(
         explanation=best, cause=cause, lines=telling_lines(text), numbers=numbers_of(text)
     )
+
+
+def _fit(item: Explanation) -> int:
+    """How well the words fit. The host's check was before the engine ran: what it passed may have changed, or be of another place."""
+    return item.score + (CONTRADICTED if item.host == "contradicted" else 0)
 
 
 def _concerns(ctx: Context, id: str) -> bool:
@@ -164,7 +170,11 @@ def _in_words(reading: Reading) -> list[str]:
     if reading.cause is not None:
         parts.append(f"behind it is {reading.cause.id}: {reading.cause.message}")
     elif reading.explanation is not None:
-        parts.append(f"the log fits {reading.explanation.finding}: {reading.explanation.cause}")
+        found = reading.explanation
+        passed = (
+            f" (its check passed: {found.host_message})" if found.host == "contradicted" else ""
+        )
+        parts.append(f"the log fits {found.finding}: {found.cause}{passed}")
     elif reading.lines:
         parts.append(f"its log says first: {reading.lines[0][:200]}")
     return parts

@@ -55,6 +55,8 @@ class SmokeReport(msgspec.Struct, frozen=True, kw_only=True):
     left_behind: list[str] = []
     """What could not be cleaned up: processes, ports, segments, folders."""
     run_folder: str | None = None
+    kept: list[str] = []
+    """What --keep left on purpose."""
     timing_ms: dict[str, int] = {}
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from doctor.checks.knowledge import Knowledge
     from doctor.probes.source import Source
     from doctor.report.model import Report
+    from doctor.smoke.processes import User
 
 PACKAGE_OF = {"vllm": "vllm", "tensorrt_llm": "tensorrt-llm"}
 """Engines that auto may choose, in this order, and their packages."""
@@ -39,6 +40,7 @@ def run(
     emit: Callable[[Any], None],
     cancel: Cancel | None = None,
     engine: engines.Engine | None = None,
+    user: User | None = None,
 ) -> SmokeReport:
     """Climb up to the level asked for; the report is also kept in the run folder."""
     started = time.monotonic()
@@ -53,6 +55,7 @@ def run(
         options=options,
         emit=emit,
         cancel=cancel,
+        user=user,
     )
     ctx.engine = chosen
     climb = pipeline.climb(pipeline.stages_up_to(options.level), ctx)
@@ -72,6 +75,7 @@ def run(
         stages=redact_tree(climb.results),
         left_behind=climb.left_behind,
         run_folder=str(folder),
+        kept=[str(ctx.resources.scratch)] if options.keep and ctx.resources.scratch else [],
         timing_ms=timing,
     )
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)

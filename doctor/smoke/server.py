@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LOG = "server"
 POLL_S = 0.25
+LAST_BREATH_S = 3.0
+"""Between a request that broke off and the end of its server."""
 TITLE = "The engine serves the smoke model"
 
 
@@ -61,6 +63,13 @@ class Server:
         return self.broken(
             stage, "exited", f"the server ended after {after:.0f} s ({how_it_ended(code)})"
         )
+
+    def no_answer(self, stage: str, message: str, title: str) -> StageFailed:
+        """A request went wrong: because it ended, which may take a moment to show, or in spite of its running."""
+        code = self._ctx.wait(self.running, LAST_BREATH_S)
+        if code is not None:
+            return self.died(code, stage)
+        return self.broken(stage, "wrong-answer", message, title)
 
     def late(self, waited: float) -> StageFailed:
         """It runs and does not answer."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from doctor.checks.finding import Evidence, Finding, Severity
 from doctor.smoke import server as servers
 from doctor.smoke.client import MODEL, Client, ServerError
-from doctor.smoke.context import StageFailed
 from doctor.smoke.model import StageResult, fault, passed, skipped
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Serve:
             with server.client(FIRST_ANSWER_S) as client:
                 said, warnings = self._ask(ctx, client, model)
         except ServerError as error:
-            raise _wrong(server, str(error)) from None
+            raise server.no_answer(self.name, str(error), TITLE) from None
         return passed(
             self.name,
             f"{server.ready_path} answered after {ready:.1f} s; {said}; on 127.0.0.1 with a random key",
@@ -65,10 +64,8 @@ class Serve:
             return f"an embedding of {len(client.embed(model.prompts[0]))} numbers", warnings
         whole = client.complete(model.prompts[0], 4, 1)
         streamed = client.stream(model.prompts[0], 4)
-        if len(streamed.text.split()) != len(whole.ids):
-            raise ServerError(
-                f"{len(whole.ids)} tokens at once, {len(streamed.text.split())} as a stream"
-            )
+        if streamed.tokens != len(whole.ids):
+            raise ServerError(f"{len(whole.ids)} tokens at once, {streamed.tokens} as a stream")
         return f"completes {len(whole.ids)} tokens, at once and as a stream", warnings
 
     def cleanup(self, ctx: Context) -> None:
@@ -97,13 +94,6 @@ def _strangers(ctx: Context, client: Client) -> list[Finding]:
             evidence=[Evidence(fact="server.status-without-key", value=status, via="/v1/models")],
         )
     ]
-
-
-def _wrong(server: Server, message: str) -> StageFailed:
-    code = server.running.returncode
-    if code is not None:
-        return server.died(code)
-    return server.broken("serve", "wrong-answer", message, TITLE)
 
 
 STAGE = Serve()

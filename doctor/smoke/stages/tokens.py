@@ -67,7 +67,7 @@ class Tokens:
     def _compare(
         self, ctx: Context, model: TinyModel, found: Reference, tolerance: Tolerance
     ) -> Comparison:
-        server = ctx.shared.get("server")
+        server: Server | None = ctx.shared.get("server")
         if server is None:
             engine, place = ctx.engine, ctx.shared["place"]
             assert engine is not None  # noqa: S101
@@ -88,18 +88,19 @@ class Tokens:
 
                 return compare(model.prompts, found.answers, over_http, tolerance)
         except ServerError as error:
-            raise _no_answer(ctx, str(error)) from None
+            raise server.no_answer(self.name, str(error), TITLE) from None
 
     def _embeddings(self, ctx: Context, model: TinyModel, found: Reference) -> StageResult:
         wanted = EMBEDDING_COSINE[model.dtype]
+        server: Server = ctx.shared["server"]
         try:
-            with ctx.shared["server"].client(ANSWER_S) as client:
+            with server.client(ANSWER_S) as client:
                 alike = [
                     cosine(client.embed(prompt), reference)
                     for prompt, reference in zip(model.prompts, found.embeddings, strict=True)
                 ]
         except ServerError as error:
-            raise _no_answer(ctx, str(error)) from None
+            raise server.no_answer(self.name, str(error), TITLE) from None
         evidence = [
             Evidence(
                 fact="embedding.cosine",
@@ -130,14 +131,6 @@ class Tokens:
 
     def cleanup(self, ctx: Context) -> None:
         """Nothing of its own."""
-
-
-def _no_answer(ctx: Context, message: str) -> StageFailed:
-    server: Server = ctx.shared["server"]
-    code = server.running.returncode
-    if code is not None:
-        return server.died(code, "tokens")
-    return server.broken("tokens", "wrong-answer", message, TITLE)
 
 
 def _wrong(ctx: Context, problem: str, tolerance: Tolerance, evidence: list[Evidence]) -> Finding:
