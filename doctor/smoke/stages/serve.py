@@ -62,8 +62,10 @@ class Serve:
         warnings = _strangers(ctx, client)
         if model.embeds:
             return f"an embedding of {len(client.embed(model.prompts[0]))} numbers", warnings
-        whole = client.complete(model.prompts[0], 4, 1)
         streamed = client.stream(model.prompts[0], 4)
+        if not getattr(ctx.engine, "server_logprobs", True):
+            return f"streams {streamed.tokens} tokens; it gives no log-probabilities", warnings
+        whole = client.complete(model.prompts[0], 4, 1)
         if streamed.tokens != len(whole.ids):
             raise ServerError(f"{len(whole.ids)} tokens at once, {streamed.tokens} as a stream")
         return f"completes {len(whole.ids)} tokens, at once and as a stream", warnings

@@ -68,7 +68,7 @@ class Tokens:
         self, ctx: Context, model: TinyModel, found: Reference, tolerance: Tolerance
     ) -> Comparison:
         server: Server | None = ctx.shared.get("server")
-        if server is None:
+        if server is None or not getattr(ctx.engine, "server_logprobs", True):
             engine, place = ctx.engine, ctx.shared["place"]
             assert engine is not None  # noqa: S101
 
