@@ -1,0 +1,116 @@
+"""Starts and ends stand-ins: the network with the mirror in it, the doctor's installation, one container per host."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.playbooks.standins import image, installation
+from tests.playbooks.standins.engine import Engine, locked
+from tests.playbooks.standins.host import NETWORK, Host, gpu_table
+
+VENDORS = (
+    "archive.ubuntu.com",
+    "security.ubuntu.com",
+    "developer.download.nvidia.com",
+    "nvidia.github.io",
+    "download.docker.com",
+    "dl.rockylinux.org",
+    "dl.fedoraproject.org",
+)
+"""Host names that the mirror answers for."""
+RUNTIME = (
+    "--cap-add=SYS_ADMIN",
+    "--cap-add=NET_ADMIN",
+    "--cap-add=SYS_BOOT",
+    "--cgroupns=private",
+    "--security-opt=seccomp=unconfined",
+    "--security-opt=apparmor=unconfined",
+    "--tmpfs=/run:exec,mode=755",
+    "--tmpfs=/run/lock",
+    "--tmpfs=/tmp:exec",
+    "--volume=/var/lib/docker",
+    "--volume=/var/lib/containerd",
+)
+"""What systemd and an engine inside a container need; privileged is more than that."""
+_numbers = itertools.count(1)
+
+
+class Fleet:
+    """Everything a test session starts."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self.engine = engine
+        self.key = folder / "id_ed25519"
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key)], check=True
+        )
+        self._mirror()
+
+    def _mirror(self) -> None:
+        with locked("mirror"):
+            if self.engine.run("network", "inspect", NETWORK, check=False).returncode:
+                self.engine.run("network", "create", "--internal", NETWORK)
+            source = image.mirror(self.engine)
+            state = self.engine.run(
+                "inspect", "-f", "{{.Config.Image}}", NETWORK + "-mirror", check=False
+            )
+            if state.stdout.strip() == source:
+                return
+            self.engine.run("rm", "-fv", NETWORK + "-mirror", check=False)
+            aliases = [word for host in VENDORS for word in ("--network-alias", host)]
+            self.engine.run(
+                "run", "-d", "--name", NETWORK + "-mirror", "--label", "standin", "--network", NETWORK, *aliases, source
+            )  # fmt: skip
+
+    @contextlib.contextmanager
+    def host(
+        self,
+        flavor: str,
+        *,
+        gpus: int = 1,
+        with_doctor: bool = True,
+        files: dict[str, str] | None = None,
+    ) -> Iterator[Host]:
+        """A fresh host of a distribution; `files` are there before its first boot."""
+        name = f"{flavor}-{os.getpid()}-{next(_numbers)}"
+        source = image.host(self.engine, flavor)
+        volumes = []
+        if with_doctor:
+            volumes.append(f"--volume={installation.volume(self.engine)}:/opt/gpu-host-doctor:ro")
+        self.engine.run(
+            "create", "--name", name, "--hostname", flavor, "--label", "standin", "--network", NETWORK,
+            "--dns", "127.0.0.1", *RUNTIME, *volumes, source,
+        )  # fmt: skip
+        host = Host(self.engine, flavor, name, self.key)
+        try:
+            self._seed(host, {"/etc/standin/gpus": gpu_table(gpus), **(files or {})})
+            host.start()
+            yield host
+        finally:
+            self.engine.run("rm", "-fv", name, check=False)
+
+    def _seed(self, host: Host, files: dict[str, str]) -> None:
+        public = self.key.with_suffix(".pub").read_text()
+        everything = {
+            **files,
+            "/root/.ssh/authorized_keys": public,
+            **{f"/home/{user}/.ssh/authorized_keys": public for user in ("ops", "asked", "guest")},
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in everything.items():
+                target = Path(folder + path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text)
+                target.chmod(0o644)
+            tar = subprocess.run(
+                ["tar", "-C", folder, "--owner=0", "--group=0", "-c", "."],
+                check=True,
+                capture_output=True,
+            )
+            self.engine.run("cp", "-", f"{host.name}:/", input=tar.stdout)
