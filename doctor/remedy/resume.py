@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -120,7 +122,10 @@ def _take_over(session: Session, boot: str) -> None:
     for step in session.steps:
         begun = session.journal.last("step-begun", step.id)
         ended = session.journal.last("step-ended", step.id)
-        if begun is None or ended is None or ended["at"] < begun["at"] or ended["status"] != "ok":
+        if begun is None:
+            continue
+        if ended is None or ended["at"] < begun["at"] or ended["status"] != "ok":
+            _note_foreign(session, step)
             continue
         remedy = session.job.remedies.get(step.remedy or "")
         recorded = session.journal.last("changed", step.id)
@@ -129,6 +134,33 @@ def _take_over(session: Session, boot: str) -> None:
         waits = ended.get("reboot") if ended.get("boot_id") == boot else None
         result = RoleResult(status="ok", changed=int(ended.get("changed", 0)), reboot=waits)
         session.ended[step.id] = session.judged(step, result)
+
+
+BY_PACKAGES = (".dpkg-dist", ".dpkg-old", ".dpkg-new", ".ucf-dist", ".rpmnew", ".rpmsave")
+"""Ends of names that only package managers give."""
+
+
+def own_files(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[str, Any]]:
+    """Of a step that was killed nobody knows what it wrote: what its role touches, and what package managers leave."""
+
+    def own(path: str) -> bool:
+        return path.endswith(BY_PACKAGES) or any(
+            fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/")
+            for pattern in paths
+        )
+
+    return [item for item in files if own(item["path"])]
+
+
+def _note_foreign(session: Session, step: Step) -> None:
+    """What somebody else changed between the kill and now is not the step's, and is written down as that."""
+    remedy = session.job.remedies.get(step.remedy or "")
+    if remedy is None or session.journal.last("foreign", step.id) is not None:
+        return
+    changed = session.changes_of(step.id, remedy.touches)
+    own = {item["path"] for item in own_files(changed["files"], remedy.touches.paths)}
+    foreign = [item for item in changed["files"] if item["path"] not in own]
+    session.journal.add("foreign", step=step.id, files=foreign)
 
 
 def _wait_for_leftovers(job: Job, run: Run) -> None:

@@ -252,14 +252,20 @@ class Session:
 
     def record_changes(self, id: str, touches: Touches) -> None:
         """The undo record of a step, against the copy that was made before it first began."""
-        changed = self.job.do(
+        changed = self.changes_of(id, touches)
+        foreign = (self.journal.last("foreign", id) or {}).get("files", [])
+        files = [item for item in changed["files"] if item not in foreign]
+        self.journal.add("changed", step=id, record={**changed, "files": files})
+
+    def changes_of(self, id: str, touches: Touches) -> dict[str, Any]:
+        """What is different from the copy that was made before the step first began."""
+        return self.job.do(
             "after_step",
             folder=str(self.run.saved),
             step=id,
             manager=self.manager,
             touched=touches.units,
         )
-        self.journal.add("changed", step=id, record=changed)
 
     def judged(self, step: Step, result: RoleResult) -> StepOutcome:
         """How a step stands after it ran and the host was looked at again."""

@@ -17,7 +17,7 @@ from doctor.remedy.consent import consent, running
 from doctor.remedy.job import Job, manager_of
 from doctor.remedy.journal import Journal
 from doctor.remedy.outcome import Stopped
-from doctor.remedy.resume import approved
+from doctor.remedy.resume import approved, own_files
 from doctor.remedy.state import Run
 from doctor.report.model import Report
 
@@ -145,7 +145,8 @@ def _one(job: Job, run: Run, journal: Journal, step: Step, manager: str) -> Step
             changed = job.do(
                 "after_step", folder=str(run.saved), step=step.id, manager=manager, touched=units
             )
-            changed = _own(changed, touches.paths if touches is not None else [])
+            files = own_files(changed["files"], touches.paths if touches is not None else [])
+            changed = {**changed, "files": [{**item, "unsure": True} for item in files]}
         else:
             changed = recorded["record"]
         saved = (journal.last("saved", step.id) or {}).get("packages", {})
@@ -187,17 +188,3 @@ def _told(journal: Journal, step: Step, said: Mapping[str, Any]) -> StepUndone:
         failed=parts["failed"],
         notes=list(said["notes"]),
     )
-
-
-def _own(changed: dict[str, Any], paths: list[str]) -> dict[str, Any]:
-    """Of a step that was killed nobody knows what it wrote: what its role touches is taken back, the rest is left."""
-    from fnmatch import fnmatchcase
-
-    def own(path: str) -> bool:
-        return any(
-            fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/")
-            for pattern in paths
-        )
-
-    files = [{**item, "unsure": True} for item in changed["files"] if own(item["path"])]
-    return {**changed, "files": files}

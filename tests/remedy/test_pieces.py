@@ -255,8 +255,7 @@ def test_only_the_runner_imports_ansible_runner() -> None:
     users = [
         file.name
         for file in root.rglob("*.py")
-        if ("ansible_runner" in file.read_text()
-        and "import ansible_runner" in file.read_text())
+        if ("ansible_runner" in file.read_text() and "import ansible_runner" in file.read_text())
         or "from ansible_runner" in file.read_text()
     ]
     assert users == ["runner.py"]

@@ -141,3 +141,29 @@ def test_a_plan_that_was_tampered_with_is_not_gone_on_with(bench: Bench) -> None
     plan.write_text(plan.read_text().replace('"right"', '"evil"'))
     with pytest.raises(DoctorError, match="not the one that was approved"):
         bench.resume()
+
+
+def test_what_somebody_wrote_between_the_kill_and_the_resume_is_theirs(bench: Bench) -> None:
+    path = bench.note("one")
+    before = facts(path)
+    touches = bench.remedies["one"].touches
+    everything = touches.__class__(paths=[str(bench.etc)])
+    theirs = bench.root / "elsewhere"
+    theirs.write_text("old\n")
+    done = bench.do
+
+    def wider(op: str, **arguments: object) -> dict[str, object]:
+        if op == "before_step":
+            arguments["paths"] = [*everything.paths, str(theirs)]
+        return done(op, **arguments)
+
+    bench.do = wider  # type: ignore[method-assign]
+    bench.kill_in = "one"
+    with pytest.raises(Killed):
+        bench.fix()
+    theirs.write_text("the owner's own words\n")
+    report = bench.resume()
+    assert report.exit_code == 0
+    bench.undo(report.run)
+    assert theirs.read_text() == "the owner's own words\n"
+    assert facts(path) == before

@@ -95,15 +95,40 @@ def undo_step(
     before = _load(_place(folder, step))
     pack = files.Pack(os.path.join(folder, "pack"))
     stored = os.path.join(folder, "packages")
+    standing = _differing(before)
     taken = packages.restore(manager, changed["packages"], saved, stored, before["marks"])
     if changed["left_behind"]:
         run(["dpkg", "--purge", *changed["left_behind"]], timeout=600)
-    put = files.restore(changed["files"], before["files"], pack)
-    notes = _read_again([item["path"] for item in changed["files"]], changed["packages"])
+    todo, left = _ours(changed["files"], standing, _differing(before))
+    put = files.restore(todo, before["files"], pack)
+    put["left"] += left
+    notes = _read_again([item["path"] for item in todo], changed["packages"])
     ran = units.restore(changed["units"], touched, before["units"], restart)
-    again = files.restore(changed["files"], before["files"], pack)
-    put["restored"] += again["restored"]
+    put["restored"] += files.restore(todo, before["files"], pack)["restored"]
     return {"packages": taken, "files": put, "units": ran, "notes": notes}
+
+
+def _differing(before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {item["path"]: item for item in files.changes(before["files"], before["patterns"])}
+
+
+def _ours(
+    recorded: list[dict[str, Any]],
+    standing: Mapping[str, dict[str, Any]],
+    now: Mapping[str, dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """What is put back: what the step changed and nobody since, and what taking packages back has changed by itself."""
+    ours = {item["path"]: item for item in recorded}
+    todo, left = [], []
+    for path, item in now.items():
+        known, was = ours.get(path), standing.get(path)
+        if was is None or (
+            known is not None and (known.get("unsure") or files.same(was["after"], known["after"]))
+        ):
+            todo.append({**item, "unsure": True})
+        elif known is not None:
+            left.append({"path": path, "why": "somebody changed it since"})
+    return todo, left
 
 
 def _read_again(paths: list[str], changed: Mapping[str, Any]) -> list[str]:
