@@ -155,7 +155,8 @@ def _switched_off(ctx: Context) -> Reason | None:
     )
     names = [name for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE") if values.get(name) == "1"]
     names += [name for name in ("NCCL_P2P_LEVEL", "NCCL_ALGO", "NCCL_PROTO") if values.get(name)]
-    names += [name for name in ("NCCL_NVLS_ENABLE",) if values.get(name) == "0"]
+    if not names and _switched(ctx) and values.get("NCCL_NVLS_ENABLE") == "0":
+        names = ["NCCL_NVLS_ENABLE"]  # costs only where NVSwitches could add
     if not names:
         return None
     found = ctx.finding("nccl.p2p-disabled")
@@ -168,6 +169,11 @@ def _switched_off(ctx: Context) -> Reason | None:
             Evidence(fact=f"nccl.environment[{name}]", value=values[name]) for name in names
         ),
     )
+
+
+def _switched(ctx: Context) -> bool:
+    """Whether more than a pair of GPUs talks through NVSwitches."""
+    return len(_gpus(ctx)) > 2 and any(_number(gpu.nvlink_up) for gpu in _gpus(ctx))
 
 
 def _no_p2p(ctx: Context) -> Reason | None:

@@ -97,8 +97,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def words(line: Mapping[str, Any]) -> str:
     """A failed step in words: call, name of the error, what the compiler said."""
     call = f"{line['call']}: " if "call" in line else ""
-    log = f" ({line['log']})" if line.get("log") else ""
-    return f"{call}{line.get('error', line.get('state'))}{log}"
+    code = f" ({line['code']})" if line.get("code", -1) >= 0 else ""
+    log = f": {line['log']}" if line.get("log") else ""
+    return f"{call}{line.get('error', line.get('state'))}{code}{log}"
 
 
 def start(

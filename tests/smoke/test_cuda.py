@@ -80,7 +80,7 @@ def test_one_gpu_has_no_pairs(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> 
     ("fault", "id", "words"),
     [
         ("1:context", "smoke.cuda-context-failed", "CUDA_ERROR_DEVICE_UNAVAILABLE"),
-        ("1:memory", "smoke.cuda-memory-failed", "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY"),
+        ("1:memory", "smoke.cuda-memory-failed", "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY (2)"),
         ("1:copy", "smoke.cuda-copy-wrong", "1 of 33554432 bytes are wrong, the first at 12345"),
         ("1:kernel", "smoke.cuda-kernel-wrong", "the kernel's sum is"),
         ("1:ptx", "smoke.cuda-kernel-failed", "Unsupported .target"),
@@ -173,7 +173,7 @@ def test_the_ladder_stops_at_cuda_and_points_at_the_hosts_finding(
     finding = climbed.results[-1].finding
     assert finding is not None
     assert finding.id == "smoke.cuda-init-failed"
-    assert f"({code})" in finding.message or "CUDA_ERROR" in finding.message
+    assert f"({code})" in finding.message and "CUDA_ERROR_" in finding.message
     assert finding.blocked_by == cause
     assert cause in finding.message
     assert finding.fix is not None and finding.fix.command

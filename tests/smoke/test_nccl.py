@@ -79,7 +79,7 @@ def test_low_bandwidth_warns_with_the_reason(ctx: Context, monkeypatch: pytest.M
         (
             "init",
             "smoke.nccl-failed",
-            "ncclCommInitAll: unhandled system error (Call to ibv_modify_qp failed)",
+            "ncclCommInitAll: unhandled system error (2): Call to ibv_modify_qp failed",
         ),
     ],
 )

@@ -178,3 +178,60 @@ def test_which_backend_is_the_default(ctx: Context) -> None:
     assert not by_pytorch(ctx, "0.21.0")
     assert by_pytorch(ctx, "1.0.0")
     assert by_pytorch(ctx, "1.3.0rc24")
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome", "words"),
+    [
+        ("0.12.0", "skip", "tensorrt_llm 0.12.0 has no server; tokens go through its runner"),
+        ("0.18.0", "pass", "streams 4 tokens; it gives no log-probabilities"),
+        ("1.2.0", "pass", "streams 4 tokens; it gives no log-probabilities"),
+    ],
+)
+def test_the_rung_serve(
+    ctx: Context, model: TinyModel, tmp_path: Path, version: str, outcome: str, words: str
+) -> None:
+    from doctor.smoke.stages.serve import STAGE
+
+    ready(ctx, make(tmp_path / "env", version, converter=OLD))
+    ctx.shared["place"] = ENGINE.place(ctx)
+    ctx.shared["built"] = ENGINE.build(ctx, ctx.shared["place"], model)
+    ctx.begin("serve", 60)
+    result = STAGE.run(ctx)
+    STAGE.cleanup(ctx)
+    assert result.outcome == outcome
+    assert words in result.message
+    if outcome == "pass":
+        (warning,) = result.warnings
+        assert warning.id == "smoke.serve-no-api-key"
+
+
+@pytest.mark.parametrize("version", ["0.12.0", "0.18.0", "1.2.0"])
+def test_the_rung_tokens_goes_through_the_runner(
+    ctx: Context, model: TinyModel, tmp_path: Path, version: str
+) -> None:
+    from doctor.smoke.reference import Reference, ReferenceAnswer
+    from doctor.smoke.stages.tokens import STAGE
+
+    ready(ctx, make(tmp_path / "env", version, converter=OLD))
+    place = ctx.shared["place"] = ENGINE.place(ctx)
+    ctx.shared["built"] = ENGINE.build(ctx, place, model)
+    ctx.shared["server"] = object() if version != "0.12.0" else None
+    given = ENGINE.answers(ctx, place, ctx.shared["built"], PROMPTS, 16)
+    wanted = Reference(
+        answers=[
+            ReferenceAnswer(
+                ids=list(answer.ids),
+                logprobs=list(answer.logprobs),
+                top=[
+                    {str(token): nats}
+                    for token, nats in zip(answer.ids, answer.logprobs, strict=True)
+                ],
+                margins=[5.0] * len(answer.ids),
+            )
+            for answer in given
+        ]
+    )
+    compared = STAGE._compare(ctx, model, wanted, ENGINE.tolerance(ctx))
+    assert compared.verdict(ENGINE.tolerance(ctx)) is None
+    assert compared.positions == 32

@@ -53,6 +53,17 @@ FACTOR = 0x9E3779B1
 THREADS = 256
 
 
+NAMES = {
+    34: "CUDA_ERROR_STUB_LIBRARY",
+    100: "CUDA_ERROR_NO_DEVICE",
+    802: "CUDA_ERROR_SYSTEM_NOT_READY",
+    803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+    999: "CUDA_ERROR_UNKNOWN",
+}
+"""Of cuda.h, for a library that does not name its own errors: the toolkit's stub answers nothing."""
+
+
 class CudaError(Exception):
     """A call that did not return CUDA_SUCCESS, by its names."""
 
@@ -94,7 +105,9 @@ class Driver:
             known = self.lib.cuGetErrorName(ctypes.c_int(code), ctypes.byref(text)) == 0
         except AttributeError:
             known = False
-        return text.value.decode("ascii", "replace") if known and text.value else "error %d" % code
+        if known and text.value:
+            return text.value.decode("ascii", "replace")
+        return NAMES.get(code, "error %d" % code)
 
     def number(self, name: str, *arguments: Any) -> int:
         """The int that a call writes to its first argument."""

@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-FAULTS = ("base", "stub", "compat", "visible", "uvm", "p2p-off")
+FAULTS = ("base", "stub", "compat", "visible", "uvm", "p2p-off", "shm")
 NEEDED = ("msgspec", "yaml", "packaging", "distro")
 LIMIT_S = 240
 BOOT = (
@@ -70,6 +70,10 @@ def under(name: str, raw: bool) -> "dict[str, Any]":
         open(file, "w").close()
         script = 'mount --bind "$0" /dev/nvidia-uvm && exec "$@"'
         argv = ["unshare", "-m", "sh", "-c", script, file, *argv]
+    elif name == "shm":
+        env.update({"NCCL_P2P_DISABLE": "1", "NCCL_CUMEM_HOST_ENABLE": "0"})
+        script = 'mount -t tmpfs -o size=4m tmpfs /dev/shm && exec "$@"'
+        argv = ["unshare", "-m", "sh", "-c", script, "sh", *argv]
     ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LIMIT_S)
     try:
         answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
