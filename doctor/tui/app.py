@@ -1,0 +1,249 @@
+"""The app: takes events from the bridge, keeps the ViewState, hands it to the screen. It never knows where events come from."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+
+from doctor.errors import DoctorError
+from doctor.exit_codes import ExitCode
+from doctor.tui import acts, look
+from doctor.tui.bridge import Bridge, EngineEvents, Start
+from doctor.tui.commands import DoctorCommands
+from doctor.tui.origin import Origin
+from doctor.tui.reporting import HostNames, export, rendered, report_of
+from doctor.tui.row import Part, safe
+from doctor.tui.screens.base import DoctorScreen
+from doctor.tui.screens.confirm import ConfirmScreen
+from doctor.tui.screens.help import HelpScreen
+from doctor.tui.screens.host import HostScreen
+from doctor.tui.screens.matrix import MatrixScreen
+from doctor.tui.screens.plan import PlanScreen
+from doctor.tui.screens.prompt import PromptScreen
+from doctor.tui.screens.run import RunScreen
+from doctor.tui.screens.smoke import SmokeScreen
+from doctor.tui.state import Failed, ViewState, reduce_all
+
+if TYPE_CHECKING:
+    from doctor.facts.identity import HostName
+
+FLUSH = 0.05
+"""Seconds between two drawings of a state that changes all the time."""
+
+
+class DoctorApp(App[int]):
+    """Doctor in a terminal."""
+
+    CSS_PATH = "doctor.tcss"
+    TITLE = "doctor"
+    COMMANDS = {DoctorCommands}
+    MODES = {
+        "host": HostScreen,
+        "plan": PlanScreen,
+        "run": RunScreen,
+        "smoke": SmokeScreen,
+        "matrix": MatrixScreen,
+    }
+    DEFAULT_MODE = "host"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "switch_mode('host')", "Host", show=False, id="app.host"),
+        Binding("2", "switch_mode('plan')", "Plan", show=False, id="app.plan"),
+        Binding("3", "switch_mode('run')", "Run", show=False, id="app.run"),
+        Binding("4", "switch_mode('smoke')", "Smoke", show=False, id="app.smoke"),
+        Binding("5", "switch_mode('matrix')", "Matrix", show=False, id="app.matrix"),
+        Binding(
+            "r", "look", "Look again", show=False, tooltip="Probe and judge anew", id="app.look"
+        ),
+        Binding(
+            "e", "export", "Export", show=False, tooltip="The report to a file", id="app.export"
+        ),
+        Binding("t", "theme", "Light/dark", show=False, id="app.theme"),
+        Binding("question_mark,f1", "help", "Help", key_display="?", id="app.help"),
+        Binding("q", "quit", "Quit", id="app.quit"),
+        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, priority=True, id="app.quit-now"),
+    ]
+
+    def __init__(self, origin: Origin, *, read_only: bool = False, plain: bool = False) -> None:
+        super().__init__()
+        self.origin = origin
+        self.read_only = read_only
+        self.wants = origin.wants
+        self.state = ViewState()
+        self.bridge = Bridge(self.post_message)
+        self.crashed: Exception | None = None
+        self._names = HostNames()
+        self._filters_too: list[LineFilter] = [look.Plain()] if plain else []
+        self._flushing = False
+        for theme in (look.DARK, look.LIGHT):
+            self.register_theme(theme)
+        self.theme = (
+            look.first_theme() if look.first_theme() in self.available_themes else "doctor-dark"
+        )
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Letters in place of glyphs come last, so that nothing gets around them."""
+        return [*super().get_line_filters(), *self._filters_too]
+
+    def on_mount(self) -> None:
+        """Draw first, then look. A terminal that goes away, or an end asked for from outside, leaves it clean."""
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread() and not self.is_headless:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, self._leave, int(ExitCode.INTERRUPTED))
+        self.call_after_refresh(self.action_look)
+
+    def host_name(self) -> HostName | None:
+        """What the host is called, once that is known."""
+        return self._names.of(self.state)
+
+    def on_engine_events(self, event: EngineEvents) -> None:
+        """Take what has come; draw at most every FLUSH seconds."""
+        events = self.bridge.drain()
+        if not events:
+            return
+        self.state = reduce_all(self.state, events)
+        for item in events:
+            if isinstance(item, Failed):
+                self.notify(
+                    f"{safe(item.message)}\n{safe(item.hint)}",
+                    title=item.work,
+                    severity="error",
+                    markup=False,
+                )
+        if not self._flushing:
+            self._flushing = True
+            self.set_timer(FLUSH, self._draw)
+
+    def _draw(self) -> None:
+        self._flushing = False
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, DoctorScreen) and screen.is_mounted:
+                screen.show(self.state)
+                return
+
+    def set_to_work(self, name: str, work: Start, *, acts: bool = False) -> bool:
+        """Start it, unless what runs now must not be left alone."""
+        job = self.bridge.job
+        if job is not None and job.at_work and job.acts:
+            self.notify(f"the {job.name} is still at work; cancel it first", severity="warning")
+            return False
+        self.bridge.start(name, work, acts=acts)
+        return True
+
+    def action_look(self) -> None:
+        """Probe and judge."""
+        self.set_to_work("check", self.origin.start)
+
+    def want(self, specs: tuple[str, ...]) -> bool:
+        """Plan for these; what is wrong in them is said and changes nothing."""
+        from doctor.plan.want import parse_all
+
+        try:
+            parse_all(specs, None, self.origin.overlays)
+        except DoctorError as error:
+            self.notify(f"{error.message}\n{error.hint}", severity="error", markup=False)
+            return False
+        self.wants = specs
+        self._draw()
+        return True
+
+    def may_act(self) -> bool:
+        """Whether a change may be made from here; says why not."""
+        said = acts.READ_ONLY if self.read_only else "" if self.origin.is_live else acts.REFUSED
+        if said:
+            self.notify(said, title="not from here", severity="warning", markup=False)
+        return not said
+
+    def ask_person(self, step: str, question: str) -> bool:
+        """Asked from the engine's thread: waits for the answer, or for the end of the work."""
+        answered = threading.Event()
+        answers: list[bool] = []
+
+        def take(answer: bool | None) -> None:
+            answers.append(bool(answer))
+            answered.set()
+
+        lines: list[list[Part]] = [[(safe(question), "warn")]]
+        confirm = ConfirmScreen(f"Do {safe(step)} on {self.host_label()} now?", lines, "Do it")
+        self.call_from_thread(self.push_screen, confirm, take)
+        job = self.bridge.job
+        while not answered.wait(0.2):
+            if job is None or job.cancel.canceled:
+                return False
+        return answers[0]
+
+    def host_label(self) -> str:
+        """The host's name as a dialog names it."""
+        host = self.host_name()
+        return safe(host.name) if host is not None and host.name else "this host"
+
+    def action_theme(self) -> None:
+        """Light or dark."""
+        self.theme = look.LIGHT.name if self.current_theme.dark else look.DARK.name
+
+    def action_help(self) -> None:
+        """The keys that work here."""
+        self.push_screen(HelpScreen(self.screen))
+
+    def action_export(self) -> None:
+        """The report to a file, or to the browser where the app is served."""
+        if not self.state.findings:
+            self.notify("there is no report yet", severity="warning")
+            return
+        name = f"doctor-{self.host_label().replace('/', '-').replace(' ', '-')}.txt"
+        said: list[list[Part]] = [[("The suffix says the format: .txt or .json", "dim")]]
+        self.push_screen(PromptScreen("Export the report to", said, name), self._export)
+
+    def _export(self, path: str | None) -> None:
+        if path is None:
+            return
+        try:
+            report = report_of(self.state, self.origin.as_of)
+            if self.read_only:
+                self._deliver(rendered(report, Path(path)), Path(path).name)
+                return
+            export(report, Path(path))
+        except DoctorError as error:
+            self.notify(f"{error.message}\n{error.hint}", severity="error", markup=False)
+        else:
+            self.notify(path, title="written", markup=False)
+
+    def _deliver(self, text: str, name: str) -> None:
+        from io import StringIO
+
+        self.deliver_text(StringIO(text), save_filename=name)
+
+    async def action_quit(self) -> None:
+        """Leave; a fix or a smoke run is ended first, in good order."""
+        job = self.bridge.job
+        if job is None or not job.at_work or not job.acts:
+            self._leave(int(ExitCode.HEALTHY))
+            return
+        lines: list[list[Part]] = [
+            [(f"The {job.name} on {self.host_label()} is ended in good order first.", "")]
+        ]
+        confirm = ConfirmScreen(f"Cancel the {job.name} and quit?", lines, "Cancel it and quit")
+        self.push_screen(
+            confirm, lambda yes: self._leave(int(ExitCode.INTERRUPTED)) if yes else None
+        )
+
+    def _leave(self, code: int) -> None:
+        if self.bridge.job is not None:
+            self.bridge.job.cancel.cancel()
+        self.exit(code, return_code=code)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave the terminal clean and let the command line say it: Textual's own traceback shows values of the host."""
+        self.crashed = self.crashed or error
+        self._exception = self._exception or error
+        self._exception_event.set()
+        self._return_code = int(ExitCode.CRASH)
+        self._close_messages_no_wait()

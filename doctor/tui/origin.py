@@ -1,0 +1,130 @@
+"""Where events come from: this host, a recording, facts, an event log, a demo. The app cannot tell them apart but for whether it may act."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from doctor.errors import SourceError
+from doctor.events import AnyEvent, Emit
+from doctor.tui.bridge import Cancel, Start
+
+if TYPE_CHECKING:
+    from doctor.probes.source import Source
+
+Kind = Literal["live", "recording", "replay", "demo"]
+MAX_LOG = 64 * 1024 * 1024
+"""Bytes of an event log: as much as one file of a recording."""
+LONGEST_PAUSE = 0.25
+"""Seconds between two events of a replay, whatever lay between them."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What the app shows."""
+
+    kind: Kind
+    label: str
+    as_of: date
+    start: Start
+    wants: tuple[str, ...] = ()
+    overlays: tuple[Path, ...] = ()
+    scope: str = "shell"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is this host, now: only then may anything be changed."""
+        return self.kind == "live"
+
+    @property
+    def again(self) -> str:
+        """The options that name this origin on a command line."""
+        import shlex
+
+        return f" --from {shlex.quote(self.label)}" if self.kind == "recording" else ""
+
+
+def judged(
+    kind: Kind,
+    label: str,
+    as_of: date,
+    source: Source | None,
+    facts: dict[str, Any] | None = None,
+    *,
+    wants: tuple[str, ...] = (),
+    overlays: tuple[Path, ...] = (),
+    scope: str = "shell",
+) -> Origin:
+    """A host that is looked at: this one, a recorded one or a simulated one."""
+
+    def start(emit: Emit, cancel: Cancel) -> object:
+        from doctor import engine
+        from doctor.plan.want import parse_all
+
+        parsed = tuple(parse_all(wants, None, overlays)) if wants else ()
+        options = engine.Options(as_of=as_of, label=label, overlays=overlays, wants=parsed)
+        if facts is not None:
+            return engine.check_facts(facts, options, emit)
+        looked = source
+        if looked is None:
+            from doctor.probes.live import LiveSource
+
+            looked = LiveSource(scope)  # afresh each time: a source remembers what it saw
+        return engine.check(looked, options, emit)
+
+    return Origin(
+        kind=kind,
+        label=label,
+        as_of=as_of,
+        start=start,
+        wants=wants,
+        overlays=overlays,
+        scope=scope,
+    )
+
+
+def replay(path: Path, longest_pause: float = LONGEST_PAUSE) -> Origin:
+    """An event log, read whole before the first event so that a wrong line is said at once."""
+    events = list(read_events(path))
+
+    def start(emit: Emit, cancel: Cancel) -> object:
+        before = events[0].at if events else 0.0
+        for event in events:
+            pause = min(max(0.0, event.at - before), longest_pause)
+            before = event.at
+            if pause > 0.001 and cancel.wait(pause):
+                return None
+            emit(event)
+        return None
+
+    first = events[0].at if events else 0.0
+    day = datetime.fromtimestamp(first, timezone.utc).date()
+    return Origin(kind="replay", label=str(path), as_of=day, start=start)
+
+
+def read_events(path: Path) -> Iterator[AnyEvent]:
+    """The events of a log. SourceError names the first line that is none."""
+    try:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise SourceError(f"{path}: not a file", "name the events.jsonl of a run")
+        if info.st_size > MAX_LOG:
+            raise SourceError(f"{path}: larger than {MAX_LOG >> 20} MiB")
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}", "name the events.jsonl of a run") from None
+    decoder = msgspec.json.Decoder(AnyEvent)
+    lines.pop()  # what a run that was killed did not finish writing
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise SourceError(
+                    f"{path}: line {number} is not an event ({error})",
+                    "it was cut short, or comes from a newer doctor",
+                ) from None

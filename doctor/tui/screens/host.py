@@ -1,0 +1,249 @@
+"""The host: verdict, the one next step, findings or facts, and what is known of the one under the cursor."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.widgets import Static
+
+from doctor.tui import detail
+from doctor.tui.copying import Copying
+from doctor.tui.fact_rows import fact_rows, value_at
+from doctor.tui.finding_rows import SHOWS, Show, finding_rows
+from doctor.tui.header import bar, head_lines, next_of
+from doctor.tui.row import Part, Row, keep, safe
+from doctor.tui.screens.base import DoctorScreen
+from doctor.tui.state import ViewState
+from doctor.tui.widgets.filter_box import FilterBox
+from doctor.tui.widgets.pane import Pane, content
+from doctor.tui.widgets.row_list import RowList
+
+EMPTY = {
+    "problems": "Nothing wrong was found. Press o to see what passed.",
+    "errors": "No error was found.",
+    "not seen": "Everything was seen.",
+    "all": "No check has run.",
+}
+
+
+class HostScreen(Copying, DoctorScreen):
+    """`doctor check` and `doctor explain`, to walk through."""
+
+    MODE = "host"
+    TWIN = "doctor check -v; doctor explain ID"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", id="host.filter"),
+        Binding(
+            "o", "show_next", "Show", tooltip="problems, errors, not seen, all", id="host.show"
+        ),
+        Binding("f", "facts", "Facts", tooltip="Facts or findings", id="host.facts"),
+        Binding("n", "next", "Next step", tooltip="Go to the one thing to do", id="host.next"),
+        Binding(
+            "c", "copy_command", "Copy cmd", tooltip="The command that fixes it", id="host.copy"
+        ),
+        Binding("y", "copy_text", "Copy", tooltip="The finding as text", id="host.copy-text"),
+        Binding("z", "zoom", "Zoom", show=False, tooltip="The pane alone", id="host.zoom"),
+        Binding("escape", "back", show=False, id="host.back"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._show: Show = "problems"
+        self._facts = False
+        self._unfolded: set[str] = set()
+        self._made: tuple[object, ...] = ()
+        self._rows: list[Row] = []
+
+    def body(self) -> ComposeResult:
+        """Head, list, pane."""
+        yield Static(id="head", markup=False)
+        with Container(id="panes"):
+            with Vertical(id="left"):
+                yield Static(id="list-title", markup=False)
+                yield RowList(id="rows")
+                yield FilterBox("#rows")
+            yield Pane(id="detail", empty="Nothing is selected.")
+
+    def on_mount(self) -> None:
+        """The list has the keys; a slow probe is seen to be slow."""
+        self.query_one(RowList).focus()
+        self.set_interval(0.5, self._tick)
+
+    def _tick(self) -> None:
+        if self.is_current and self.doctor.state.working:
+            self._head(self.doctor.state)
+            if self._is_looking(self.doctor.state):
+                self.show(self.doctor.state)
+
+    def show(self, state: ViewState) -> None:
+        """Head, then the list where it changed, then the pane."""
+        self._head(state)
+        filtered = self.query_one(FilterBox).value
+        key = (
+            state.revision,
+            len(state.looking),
+            self._show,
+            self._facts,
+            frozenset(self._unfolded),
+        )
+        ticking = int(time.time() * 2) if self._is_looking(state) else 0
+        if (key, ticking, bool(filtered) and self._facts) != self._made:
+            self._made = (key, ticking, bool(filtered) and self._facts)
+            self._rows = self._all_rows(state, bool(filtered))
+        rows = keep(self._rows, filtered)
+        empty = f'Nothing holds "{safe(filtered)}".' if filtered else self._empty(state)
+        self._title(rows, filtered, state)
+        self.query_one(RowList).set_rows(rows, empty=empty)
+        self._detail(state)
+
+    def _is_looking(self, state: ViewState) -> bool:
+        return not self._facts and not state.findings and bool(state.probes)
+
+    def _empty(self, state: ViewState) -> str:
+        if state.failed is not None:
+            return safe(state.failed.message)
+        if not state.findings and state.working:
+            return "Looking at the host …"
+        return "No facts yet." if self._facts else EMPTY[self._show]
+
+    def _head(self, state: ViewState) -> None:
+        lines = head_lines(state, self.doctor.host_name(), time.time())
+        self.query_one("#head", Static).update(content(lines))
+
+    def _title(self, rows: list[Row], filtered: str, state: ViewState) -> None:
+        number = sum(1 for row in rows if row.selectable)
+        if self._facts and not filtered:
+            number = sum(len(area) for area in state.facts.values())
+        what = "Facts" if self._facts else "Probes" if self._is_looking(state) else "Findings"
+        parts: list[Part] = [(what, "head")]
+        if what == "Findings":
+            parts.append((f"  {self._show}", "bold"))
+        parts.append((f"  {number}", ""))
+        if filtered:
+            parts.append((f'  holding "{safe(filtered)}"', "warn"))
+        self.query_one("#list-title", Static).update(content([parts]))
+
+    def _all_rows(self, state: ViewState, filtered: bool) -> list[Row]:
+        if self._facts:
+            return fact_rows(state.facts, frozenset(self._unfolded), filtered)
+        if self._is_looking(state):
+            return [_probe_row(state, area) for area in sorted(state.probes)]
+        return finding_rows(state.findings, self._show, frozenset(self._unfolded))
+
+    def _detail(self, state: ViewState) -> None:
+        row = self.query_one(RowList).row
+        lines: detail.Lines = []
+        keep_place = False
+        if row is not None and self._facts:
+            path, leaf = value_at(state.facts, row.key)
+            readers = [
+                id
+                for id, item in sorted(state.findings.items())
+                if any(e.fact == path for e in item.evidence)
+            ]
+            lines = detail.fact_lines(path, leaf, readers)
+        elif row is not None and row.key in state.findings:
+            finding = state.findings[row.key]
+            explains = [
+                id for id, item in sorted(state.findings.items()) if item.blocked_by == finding.id
+            ]
+            lines = detail.finding_lines(finding, explains, state.history.get(finding.id, ()))
+        elif row is not None and row.key in state.probes:
+            probe = state.probes[row.key]
+            lines = detail.probe_lines(probe, state.facts.get(row.key, {}))
+            keep_place = True
+        self.query_one("#detail", Pane).show(lines, keep_place=keep_place)
+
+    @on(RowList.Moved, "#rows")
+    def _moved(self) -> None:
+        self._detail(self.doctor.state)
+
+    @on(RowList.Folded, "#rows")
+    def _folded(self, event: RowList.Folded) -> None:
+        if event.row is not None and event.row.fold is not None:
+            self._unfolded ^= {event.row.key}
+            self.show(self.doctor.state)
+
+    @on(RowList.Chosen, "#rows")
+    def _chosen(self, event: RowList.Chosen) -> None:
+        if self._facts and event.row is not None and event.row.fold is not None:
+            self._folded(cast("RowList.Folded", event))
+            return
+        if self.has_class("-narrow"):
+            self.add_class("-zoom")
+        self.query_one("#detail", Pane).focus()
+
+    @on(FilterBox.Changed, "#filter")
+    def _filtered(self) -> None:
+        self.show(self.doctor.state)
+
+    def action_filter(self) -> None:
+        """Type words."""
+        self.remove_class("-zoom")
+        self.query_one(FilterBox).open()
+
+    def action_show_next(self) -> None:
+        """Problems, errors, not seen, all."""
+        self._facts = False
+        self._show = SHOWS[(SHOWS.index(self._show) + 1) % len(SHOWS)]
+        self.show(self.doctor.state)
+
+    def action_facts(self) -> None:
+        """Facts in place of findings, and back."""
+        self._facts = not self._facts
+        self.show(self.doctor.state)
+
+    def action_next(self) -> None:
+        """To the finding that the head speaks of."""
+        self._go_to(next_of(self.doctor.state))
+
+    def _go_to(self, step: object) -> None:
+        id = getattr(step, "id", None)
+        if id is None:
+            self.notify("nothing is to be done", markup=False)
+            return
+        self._facts = False
+        self.query_one(FilterBox).value = ""
+        self.show(self.doctor.state)
+        if not self.query_one(RowList).move_to(id):
+            self._show = "all"
+            self.show(self.doctor.state)
+            self.query_one(RowList).move_to(id)
+        self.query_one(RowList).focus()
+
+    def action_zoom(self) -> None:
+        """The pane alone, and back."""
+        self.toggle_class("-zoom")
+        self.query_one(Pane if self.has_class("-zoom") else RowList).focus()
+
+    def action_back(self) -> None:
+        """From the pane to the list; then the filter goes."""
+        rows = self.query_one(RowList)
+        if self.has_class("-zoom") or not rows.has_focus:
+            self.remove_class("-zoom")
+            rows.focus()
+        else:
+            self.query_one(FilterBox).action_leave()
+
+    def copied_finding(self) -> str | None:
+        """The finding under the cursor."""
+        row = self.query_one(RowList).row
+        return row.key if row is not None and not self._facts else None
+
+
+def _probe_row(state: ViewState, area: str) -> Row:
+    probe = state.probes[area]
+    if probe.ms is None:
+        waits = max(0.0, time.time() - probe.started)
+        said = f"looking {waits:.0f} s" if waits >= 1 else "looking"
+        return Row(area, (("· ", "bold"), (f"{safe(area):<14}", ""), (said, "dim")), area)
+    facts = state.facts.get(area, {})
+    parts: list[Part] = [("✓ ", "pass"), (f"{safe(area):<14}", ""), (f"{probe.ms:>6} ms  ", "dim")]
+    parts += bar(min(probe.ms, 2000), 2000, 10)
+    parts.append((f"  {len(facts)} facts", "dim"))
+    return Row(area, tuple(parts), area)

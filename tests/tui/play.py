@@ -1,0 +1,85 @@
+"""Plays an app without a terminal: hosts that were recorded or made, keys, and what is then on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from doctor.events import AnyEvent, Emit
+from doctor.probes.recordings.recorded import RecordedSource
+from doctor.tui import origin
+from doctor.tui.app import DoctorApp
+from doctor.tui.bridge import Cancel
+from doctor.tui.origin import Origin
+
+HOSTS = Path(__file__).parents[1] / "hosts"
+DAY = date(2026, 11, 30)
+
+
+def recorded(name: str, **more: Any) -> Origin:
+    """A recorded host of this repository; its label has no path."""
+    return origin.judged("recording", name, DAY, RecordedSource(str(HOSTS / name)), **more)
+
+
+def events_of(made: Origin) -> list[AnyEvent]:
+    """All that it says."""
+    found: list[AnyEvent] = []
+    made.start(found.append, Cancel())
+    return found
+
+
+def told(events: Iterable[AnyEvent], kind: Any = "replay", label: str = "events.jsonl") -> Origin:
+    """Events that are already there."""
+    kept = list(events)
+
+    def start(emit: Emit, cancel: Cancel) -> None:
+        for event in kept:
+            emit(event)
+
+    return Origin(kind=kind, label=label, as_of=DAY, start=start)
+
+
+def play(
+    app: DoctorApp,
+    then: Callable[[Pilot[int]], Awaitable[None]],
+    size: tuple[int, int] = (120, 36),
+) -> None:
+    """Run the app until its first look is over, then the test."""
+
+    async def whole() -> None:
+        async with app.run_test(size=size) as pilot:
+            await idle(app, pilot)
+            await then(pilot)
+
+    asyncio.run(whole())
+
+
+async def idle(app: DoctorApp, pilot: Pilot[int], seconds: float = 30.0) -> None:
+    """Until nothing is at work and all of it is drawn."""
+    for _ in range(int(seconds / 0.02)):
+        await pilot.pause(0.02)
+        if app.bridge.job is not None and not app.bridge.at_work and not app.state.working:
+            break
+    else:
+        raise AssertionError("still at work")
+    await pilot.pause(0.1)
+
+
+def text(app: DoctorApp) -> str:
+    """What is on the screen, line by line."""
+    return "\n".join(
+        "".join(part.text for part in strip) for strip in app.screen._compositor.render_strips()
+    )
+
+
+def line(app: DoctorApp, holding: str) -> str:
+    """The first line of the screen that holds a word."""
+    for found in text(app).splitlines():
+        if holding in found:
+            return found
+    raise AssertionError(f"{holding!r} is not on the screen:\n{text(app)}")
