@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     def step(self, name: str, **where: Any) -> dict[str, Any] | None:
         """How a step ended; None when it did not."""
-        for line in reversed(self.lines):
+        for line in self.lines[::-1]:
             if (
                 line.get("step") == name
                 and line.get("state") != "start"
