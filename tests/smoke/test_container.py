@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from doctor.facts.model import Absent
+from doctor.facts.model import Absent, Known
 from doctor.smoke import tiny_image
 from doctor.smoke.child_answer import BOOT, Answer, bundle, parsed
 from doctor.smoke.context import Context, StageFailed
 from doctor.smoke.docker_engine import Refused, missing_for_gpus
 from doctor.smoke.pipeline import climb
 from doctor.smoke.stages.container import SHM_BYTES, STAGE
+from tests.smoke.gpu_standin import docker_with_gpus
 from tests.smoke.recorded_context import context, with_facts
 
 
@@ -183,3 +186,40 @@ def test_an_image_that_is_not_here_is_never_pulled(real_docker: None, tmp_path: 
     assert finding.fix is not None
     assert finding.fix.command == "docker pull vllm/vllm-openai:v0.27.1"
     assert climbed.left_behind == []
+
+
+@pytest.fixture
+def gpu_docker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    if os.geteuid() != 0 or shutil.which("dockerd") is None:
+        pytest.skip("no Docker answers here")
+    folder = Path(tempfile.mkdtemp(prefix="smoke-docker-", dir="/tmp"))  # a socket's path is short
+    with docker_with_gpus(folder) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.e2e
+def test_gpus_reach_a_container_through_dockers_device_driver(
+    gpu_docker: Path, tmp_path: Path
+) -> None:
+    """A real daemon with a device driver `nvidia` whose hook brings the stand-in's libraries."""
+    made = context(tmp_path)
+    climbed = climb([STAGE], made)
+    (result,) = climbed.results
+    assert result.outcome == "pass", (result, (gpu_docker / "dockerd.log").read_text()[-2000:])
+    assert "--gpus all gives 2 of 2 GPUs to NVML and CUDA" in result.message
+    assert climbed.left_behind == []
+    assert names("ps") == names("images") == set()
+
+
+@pytest.mark.e2e
+def test_a_gpu_that_the_container_lacks_is_named(gpu_docker: Path, tmp_path: Path) -> None:
+    made = context(tmp_path)
+    gpus = dict(made.facts.nvml.gpus.value)
+    gpus["GPU-00000009-0000-4000-8000-000000000000"] = next(iter(gpus.values()))
+    with_facts(made, "nvml", gpus=Known(gpus, "nvml"))
+    climbed = climb([STAGE], made)
+    finding = climbed.results[0].finding
+    assert finding is not None and finding.id == "smoke.container-gpus"
+    assert "nvml in the container has 2 of 3 GPUs; not GPU-00000009" in finding.message
