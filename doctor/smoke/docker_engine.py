@@ -38,6 +38,11 @@ class Refused(Exception):
         found = re.search(r"setting rlimit type (\d+)", str(self))
         return RLIMITS.get(found.group(1), "") if found else ""
 
+    def without_program(self, name: str) -> bool:
+        """Whether the image has no such program, in runc's or crun's words."""
+        text = str(self)
+        return name in text and ("executable file not found" in text or "no such file" in text)
+
     @classmethod
     def of(cls, error: Exception) -> Refused | None:
         """The daemon's sentence; None for an error that is not the daemon's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import tarfile
@@ -15,10 +16,11 @@ import pytest
 from doctor.facts.model import Absent, Known
 from doctor.smoke import tiny_image
 from doctor.smoke.child_answer import BOOT, Answer, bundle, parsed
+from doctor.smoke.container_limits import SHM_BYTES
 from doctor.smoke.context import Context, StageFailed
 from doctor.smoke.docker_engine import Refused, missing_for_gpus
 from doctor.smoke.pipeline import climb
-from doctor.smoke.stages.container import SHM_BYTES, STAGE
+from doctor.smoke.stages.container import STAGE
 from tests.smoke.gpu_standin import docker_with_gpus
 from tests.smoke.recorded_context import context, with_facts
 
@@ -223,3 +225,19 @@ def test_a_gpu_that_the_container_lacks_is_named(gpu_docker: Path, tmp_path: Pat
     finding = climbed.results[0].finding
     assert finding is not None and finding.id == "smoke.container-gpus"
     assert "nvml in the container has 2 of 3 GPUs; not GPU-00000009" in finding.message
+
+
+@pytest.mark.e2e
+def test_an_image_without_python_is_seen_through_nvidia_smi(
+    gpu_docker: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    for name in ("usr/bin", f"usr/lib/{platform.machine()}-linux-gnu"):
+        (root / name).mkdir(parents=True)
+    tar = subprocess.run(["tar", "-C", root, "-c", "."], capture_output=True, check=True).stdout
+    subprocess.run(["docker", "import", "-", "bare:latest"], input=tar, check=True)
+    made = context(tmp_path, image="bare:latest")
+    climbed = climb([STAGE], made)
+    (result,) = climbed.results
+    assert result.outcome == "pass", result
+    assert "it has no python3; --gpus all gives 2 of 2 GPUs to NVML" in result.message

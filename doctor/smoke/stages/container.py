@@ -4,39 +4,31 @@ memory and limits that were asked for. In the engine's image, or in a tiny one t
 
 from __future__ import annotations
 
-import io
-import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from doctor.checks.finding import Evidence, Finding, Severity
 from doctor.facts.model import Known
 from doctor.smoke import tiny_image
-from doctor.smoke.child_answer import BOOT, Answer, bundle, parsed, words
-from doctor.smoke.context import Context, StageFailed, StageUnseen
-from doctor.smoke.docker_engine import (
-    Refused,
-    client,
-    gpu_device,
-    made_container,
-    missing_for_gpus,
-    why_not_tried,
+from doctor.smoke.child_answer import Answer, words
+from doctor.smoke.container_limits import (
+    SHM_BYTES,
+    LimitsRefused,
+    amount,
+    limits_asked,
+    limits_refused,
 )
+from doctor.smoke.container_limits import TITLE as LIMITS
+from doctor.smoke.container_run import run_probe, run_smi
+from doctor.smoke.context import Context, StageFailed, StageUnseen
+from doctor.smoke.docker_engine import Refused, client, missing_for_gpus, why_not_tried
 from doctor.smoke.host_cause import broken, cause_of
 from doctor.smoke.model import StageResult, fault, passed, skipped
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-SHM_BYTES = 1 << 30
-MEMLOCK, STACK = -1, 67108864
-"""As NVIDIA documents for TensorRT-LLM's containers (matrices/tensorrt_llm.yml, container-flags) and as engines are started here."""
 REPOSITORY = "gpu-host-doctor-smoke"
-INSIDE = "/doctor-smoke"
-RUN_S = 90.0
-TITLES = {
-    "gpus": "A container that asks for GPUs gets every GPU",
-    "limits": "A container has the shared memory and limits that were asked for",
-}
+GPUS = "A container that asks for GPUs gets every GPU"
 CAUSES = (
     "container.runtime-not-registered",
     "container.daemon-not-restarted",
@@ -75,8 +67,8 @@ class ContainerStage:
                 answer = self._answer(ctx, docker, image, python, gpus, evidence)
                 break
             except LimitsRefused as refused:
-                warnings.append(_limits_refused(ctx, refused))
-                del _limits_asked(ctx)[refused.name]
+                warnings.append(limits_refused(ctx, refused))
+                del limits_asked(ctx)[refused.name]
         said = self._limits(ctx, answer, evidence)
         if with_gpus:
             seen = self._gpus(ctx, answer, "--gpus all", evidence)
@@ -169,50 +161,29 @@ class ContainerStage:
         gpus: str | None,
         evidence: list[Evidence],
     ) -> Answer:
-        """Run the probe in a container. `gpus`: None, "gpus" for --gpus all, "cdi" for CDI devices."""
-        log = ctx.folder / f"container-{gpus or 'plain'}.log"
-        command = [python, "-I", "-S", "-B", "-c", BOOT]
-        command += ["doctor.smoke.children.container_probe", f"{INSIDE}/children.zip"]
-        command += ["gpus"] if gpus else []
+        """Run the probe in a container; without its limits where the daemon refuses them."""
         try:
-            container = made_container(
-                ctx,
-                docker,
-                image,
-                command,
-                shm=SHM_BYTES,
-                ulimits=_limits_asked(ctx),
-                devices=gpu_device(gpus),
-            )
-            container.put_archive("/", _archive(bundle(ctx).read_bytes()))
-            container.start()
-        except Exception as error:
-            refused = Refused.of(error)
-            if refused is None:
-                raise
-            if refused.limit in _limits_asked(ctx):
+            return run_probe(ctx, docker, image, python, gpus)
+        except Refused as refused:
+            if refused.limit in limits_asked(ctx):
                 raise LimitsRefused(refused.limit, str(refused)) from None
+            if refused.without_program("python3") and gpus == "gpus":
+                return self._by_smi(ctx, docker, image, evidence)
             raise self._not_started(ctx, refused, gpus, evidence) from None
-        rc = self._wait(ctx, container)
-        log.write_bytes(container.logs())
-        ended = rc is not None
-        container.remove(force=True)
-        return Answer(
-            lines=tuple(parsed(log.read_text(errors="replace"))), ended=ended, rc=rc, log=log.name
-        )
 
-    def _wait(self, ctx: Context, container: Any) -> int | None:
-        """Its exit code; None when its time was over."""
-        import time
-
-        until = time.monotonic() + min(RUN_S, ctx.left)
-        while time.monotonic() < until:
-            container.reload()
-            state = container.attrs["State"]
-            if state["Status"] in ("exited", "dead"):
-                return int(state["ExitCode"])
-            ctx.sleep(0.1)
-        return None
+    def _by_smi(
+        self, ctx: Context, docker: DockerClient, image: str, evidence: list[Evidence]
+    ) -> Answer:
+        """An image without a Python has at least the nvidia-smi that the toolkit brings."""
+        try:
+            return run_smi(ctx, docker, image)
+        except Refused as refused:
+            if refused.without_program("nvidia-smi"):
+                message = (
+                    "--gpus all: the image has no python3, and got no nvidia-smi from the toolkit"
+                )
+                raise self._no_gpus(ctx, message, evidence) from None
+            raise self._not_started(ctx, refused, "gpus", evidence) from None
 
     def _not_started(
         self, ctx: Context, refused: Refused, gpus: str | None, evidence: list[Evidence]
@@ -223,7 +194,7 @@ class ContainerStage:
         name, title = "not-started", "A container starts"
         if gpus is not None:
             missing, say, command = missing_for_gpus(ctx)
-            name, title = "no-gpu-device", TITLES["gpus"]
+            name, title = "no-gpu-device", GPUS
             want = "every GPU of the host in the container"
             how = "--gpus all" if gpus == "gpus" else "CDI devices nvidia.com/gpu=all"
             message = f"{how}: {refused}"
@@ -249,13 +220,15 @@ class ContainerStage:
     def _limits(self, ctx: Context, answer: Answer, evidence: list[Evidence]) -> str:
         """Judge what the container has against what was asked."""
         found = answer.step("limits")
+        if found is None and answer.step("nvml") is not None:
+            return "shared memory and limits not seen: it has no python3"
         if found is None:
             raise self._silent(ctx, answer, evidence)
         evidence += [
             Evidence(fact=f"smoke.container.{key}", value=found[key], via=answer.log)
             for key in ("shm", "memlock", "stack", "nofile", "uid", "nodes", "visible")
         ]
-        wanted = {"shm": SHM_BYTES, **_limits_asked(ctx)}
+        wanted = {"shm": SHM_BYTES, **limits_asked(ctx)}
         wrong = [
             f"{key} is {found[key]}, not {value}"
             for key, value in wanted.items()
@@ -265,7 +238,7 @@ class ContainerStage:
             raise broken(
                 "container",
                 "limits",
-                TITLES["limits"],
+                LIMITS,
                 "; ".join(wrong),
                 want=", ".join(f"{key} {value}" for key, value in wanted.items()),
                 cause=cause_of(ctx, ("limits.memlock", "limits.stack", "shm.size")),
@@ -273,7 +246,7 @@ class ContainerStage:
                 command="systemctl show docker -p LimitMEMLOCK -p LimitSTACK && docker info",
                 evidence=evidence,
             )
-        return ", ".join(f"{key} {_amount(found[key])}" for key in wanted) + " as asked"
+        return ", ".join(f"{key} {amount(found[key])}" for key in wanted) + " as asked"
 
     def _silent(self, ctx: Context, answer: Answer, evidence: list[Evidence]) -> StageFailed:
         broke = answer.broke or {"step": "start", "error": "no answer", "state": "crash"}
@@ -295,7 +268,8 @@ class ContainerStage:
         """NVML and CUDA in the container have every GPU of the host."""
         host = ctx.facts.nvml.gpus
         wanted = list(host.value) if isinstance(host, Known) else []
-        for api in ("nvml", "cuda"):
+        apis = ("nvml", "cuda") if answer.step("limits") else ("nvml",)
+        for api in apis:
             found = answer.step(api)
             broke = answer.broke
             if found is None or found["state"] != "ok":
@@ -308,14 +282,14 @@ class ContainerStage:
             if missing and not _mig(ctx):
                 message = f"{how}: {api} in the container has {len(found['uuids'])} of {len(wanted)} GPUs; not {', '.join(missing)}"
                 raise self._no_gpus(ctx, message, evidence)
-        return f"{len(wanted)} of {len(wanted)} GPUs to NVML and CUDA"
+        return f"{len(wanted)} of {len(wanted)} GPUs to {' and '.join(api.upper() for api in apis)}"
 
     def _no_gpus(self, ctx: Context, message: str, evidence: list[Evidence]) -> StageFailed:
         _, say, command = missing_for_gpus(ctx)
         return broken(
             "container",
             "gpus",
-            TITLES["gpus"],
+            GPUS,
             message,
             want="every GPU of the host in the container",
             cause=cause_of(ctx, CAUSES, ("container",)),
@@ -359,60 +333,11 @@ class ContainerStage:
             return "; CDI does not work", [warning]
 
 
-class LimitsRefused(Exception):
-    """The daemon may not set the limits that were asked for."""
-
-    def __init__(self, name: str, said: str) -> None:
-        super().__init__(said)
-        self.name = name
-
-
-def _amount(value: int) -> str:
-    return "unlimited" if value == -1 else f"{value >> 20} MiB"
-
-
-def _limits_asked(ctx: Context) -> dict[str, int]:
-    asked: dict[str, int] = ctx.shared.setdefault(
-        "container-limits", {"memlock": MEMLOCK, "stack": STACK}
-    )
-    return asked
-
-
-def _limits_refused(ctx: Context, refused: LimitsRefused) -> Finding:
-    """Docker cannot give more than it has: the container was tried again without."""
-    cause = cause_of(ctx, ("limits.memlock", "container.rootless"))
-    return fault(
-        "container",
-        "limits-refused",
-        TITLES["limits"],
-        f"Docker refuses --ulimit {refused.name}: {refused}",
-        want=f"--ulimit memlock={MEMLOCK} --ulimit stack={STACK}",
-        say="give dockerd's unit the limit first: a container cannot have more than the daemon",
-        command="systemctl show docker -p LimitMEMLOCK -p LimitSTACK; sudo systemctl edit docker  # [Service] LimitMEMLOCK=infinity",
-        severity=Severity.WARN,
-        disturbs="service",
-        blocked_by=cause.id if cause else None,
-    )
-
-
 def _mig(ctx: Context) -> bool:
     gpus = ctx.facts.nvml.gpus
     return isinstance(gpus, Known) and any(
         isinstance(gpu.mig, Known) and gpu.mig.value for gpu in gpus.value.values()
     )
-
-
-def _archive(zipped: bytes) -> bytes:
-    """The children as a tar for a container that was made and not started: no mount, so a daemon in a VM takes it too."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        folder = tarfile.TarInfo(INSIDE.lstrip("/"))
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-        tar.addfile(folder)
-        entry = tarfile.TarInfo(f"{INSIDE.lstrip('/')}/children.zip")
-        entry.size, entry.mode = len(zipped), 0o644
-        tar.addfile(entry, io.BytesIO(zipped))
-    return out.getvalue()
 
 
 STAGE = ContainerStage()

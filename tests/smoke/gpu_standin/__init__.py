@@ -35,6 +35,7 @@ def build() -> Path:
 def docker_with_gpus(folder: Path, *, hook: bool = True) -> Iterator[str]:
     """A Docker daemon of our own that gives containers the stand-in's GPUs; its DOCKER_HOST. Root only."""
     tools = build()
+    subprocess.run(["cc", "-static", "-o", tools / "nvidia-smi", HERE / "smi.c"], check=True)
     if hook:
         shutil.copy(HERE / "hook.sh", tools / "nvidia-container-runtime-hook")
         (tools / "nvidia-container-runtime-hook").chmod(0o755)
