@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,10 @@ from tests.smoke.recorded_context import context
 
 
 @pytest.fixture(scope="module")
-def libraries() -> Path:
-    return build()
+def libraries() -> Iterator[Path]:
+    folder = build()
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

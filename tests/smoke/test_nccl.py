@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,10 @@ from tests.smoke.recorded_context import context, with_facts
 
 
 @pytest.fixture(scope="module")
-def libraries() -> Path:
-    return build()
+def libraries() -> Iterator[Path]:
+    folder = build()
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
