@@ -1,5 +1,6 @@
 """Finds the probes and runs them side by side, each with a deadline. One file per area; nothing to register."""
 
+import collections
 import importlib
 import pkgutil
 import threading
@@ -13,6 +14,10 @@ from doctor.probes.source import Source
 SCHEMA = "doctor.facts/1"
 DEADLINE = 25.0
 """Seconds after which a probe that has not answered is Unknown: above the longest child deadline."""
+WORKERS = 5
+"""Threads that probe: three for what a driver answers, two for the rest. More only take turns, for Python runs one at a time."""
+STALLED = 0.1
+"""Seconds without an answer after which one more thread helps, so that probes that hang keep none waiting."""
 Probe = Callable[[Source], Dict[str, Any]]
 
 
@@ -51,12 +56,24 @@ class Run:
         self._timing: Dict[str, int] = {}
         self._errors: Dict[str, str] = {}
         self._end = time.monotonic() + deadline
-        self._threads = {
-            area: threading.Thread(target=self._work, args=(area,), daemon=True, name=area)
-            for area in sorted(self._wanted, key=_slow_first)
-        }
-        for thread in self._threads.values():
-            thread.start()
+        self._waiting = collections.deque(sorted(self._wanted, key=_slow_first))
+        self._ended = {area: threading.Event() for area in self._wanted}
+        for _ in range(min(WORKERS, len(self._wanted))):
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        threading.Thread(target=self._work_on, daemon=True).start()
+
+    def _work_on(self) -> None:
+        while self._waiting:
+            try:
+                area = self._waiting.popleft()
+            except IndexError:  # another worker was faster
+                return
+            try:
+                self._work(area)
+            finally:
+                self._ended[area].set()
 
     def _work(self, area: str) -> None:
         started = time.monotonic()
@@ -76,10 +93,20 @@ class Run:
         """The facts of an area that has answered; nothing before, and nothing where its probe failed."""
         return self._results.get(area, {})
 
+    def wait(self, without: Iterable[str] = ()) -> bool:
+        """Wait, at most until the deadline, for all but some; whether every probe has ended."""
+        for area, ended in self._ended.items():
+            while area not in without and not ended.is_set():
+                left = self._end - time.monotonic()
+                if left <= 0:
+                    break
+                if not ended.wait(min(left, STALLED)) and self._waiting:
+                    self._start_worker()  # those at work may hang for good
+        return all(ended.is_set() for ended in self._ended.values())
+
     def result(self) -> Dict[str, Any]:
         """Wait, at most until the deadline, and return the envelope."""
-        for thread in self._threads.values():
-            thread.join(max(0.0, self._end - time.monotonic()))
+        self.wait()
         facts: Dict[str, Any] = {}
         errors = dict(self._errors)
         for area in self._wanted:

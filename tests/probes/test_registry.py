@@ -164,3 +164,15 @@ def test_no_probe_imports_another_while_it_runs(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("doctor.probes")
     ]
     assert late == []
+
+
+def test_many_probes_that_hang_keep_none_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    stuck = {f"a{number}": lambda src: gate.wait(30) and {} for number in range(8)}
+    areas = with_probes(monkeypatch, **stuck, z=lambda src: {"seen": known(1, "z")})
+    try:
+        envelope = registry.run(Made(), areas, deadline=4.0)
+    finally:
+        gate.set()
+    assert envelope["facts"]["z"] == {"seen": known(1, "z").json()}
+    assert set(envelope["errors"]) == set(stuck)
