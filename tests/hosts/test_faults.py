@@ -58,6 +58,9 @@ def test_the_healthy_host() -> None:
     assert len(passes) >= 30
     assert len(unknown) <= 5
     assert not [item.id for item in report.findings if item.outcome is Outcome.FAIL]
-    for id, word in (("nccl.copies-differ", "2.28.9"), ("cuda.compat-older-than-driver", "580.95.05")):
+    for id, word in (
+        ("nccl.copies-differ", "2.28.9"),
+        ("cuda.compat-older-than-driver", "580.95.05"),
+    ):
         assert word in warned[id].message
         assert warned[id].evidence

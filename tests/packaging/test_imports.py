@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "matrix": {"facts", "errors", "resources"},
     "checks": {"facts", "matrix", "errors", "plan", "resources"},
     "plan": {"facts", "matrix", "checks", "errors", "resources", "report"},
-    "report": {"facts", "checks", "plan", "matrix", "diagnose"},
+    "report": {"facts", "checks", "plan", "matrix", "diagnose", "smoke"},
     "simulate": {"facts", "matrix", "errors", "probes"},
 }
 """Package -> packages of ours it may import beside itself and the bare `doctor`. errors and resources are modules."""
@@ -95,6 +95,32 @@ def test_heavy_imports_are_lazy(code: str, forbidden: tuple[str, ...]) -> None:
     script = f"{code}\nimport sys\nprint([m for m in {forbidden!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+NOT_FOR_A_HEALTHY_HOST = (
+    "distro",
+    "tomllib",
+    "configparser",
+    "logging",
+    "socket",
+    "difflib",
+    "base64",
+    "doctor.plan",
+    "doctor.checks.areas.want",
+)
+
+
+def test_a_healthy_recorded_host_loads_nothing_for_faults_and_wishes(tmp_path: Path) -> None:
+    from doctor.simulate.simulator import simulate
+
+    host = simulate({"gpus": ["NVIDIA H100 80GB HBM3"], "driver": "580.95.05"}).write(
+        tmp_path / "r"
+    )
+    code = f"from doctor.cli.main import run\nassert run(['check', '--from', {str(host)!r}]) == 0"
+    subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True
+    )  # fills the caches
+    test_heavy_imports_are_lazy(code, (*HEAVY, *NOT_FOR_A_HEALTHY_HOST))
 
 
 def test_no_file_is_too_long() -> None:
