@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -151,10 +152,15 @@ def check(
 
 def check_modules(area: str | None = None) -> list[str]:
     """Modules of doctor.checks.areas; those of one area are `<area>` and `<area>_<part>`."""
+    names = _module_names()
+    return [name for name in names if area is None or name == area or name.startswith(f"{area}_")]
+
+
+@cache
+def _module_names() -> list[str]:
     import doctor.checks.areas as package
 
-    names = sorted(item.name for item in pkgutil.iter_modules(package.__path__))
-    return [name for name in names if area is None or name == area or name.startswith(f"{area}_")]
+    return sorted(item.name for item in pkgutil.iter_modules(package.__path__))
 
 
 def _load(area: str | None = None, without: Sequence[str] = ()) -> None:

@@ -249,12 +249,12 @@ def _environment(f: Facts, k: Knowledge) -> Result:
 
 
 def _misspelt(chosen: Iterable[str], names: tuple[str, ...]) -> Iterable[tuple[str, str]]:
-    from difflib import get_close_matches
-
     known = set(names) | SET_BY_IMAGES
     for name in sorted(chosen):
         if name in known or not name.startswith("NCCL_"):
             continue
+        from difflib import get_close_matches  # only for a name that nobody knows
+
         near = get_close_matches(name, names, n=1, cutoff=0.88)
         if near:
             yield name, near[0]
