@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,9 @@ def main(argv: list[str] | None = None) -> int:
     python = sys.executable
     doctor = [python, "-m", "doctor"]
     with tempfile.TemporaryDirectory() as folder:
+        # compiled as an installed package is, whatever this shell keeps Python from writing
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder + "/compiled"
         rec = str(recording(Path(folder)))
         commands = {
             "bare": [python, "-c", "pass"],
