@@ -25,7 +25,8 @@ SHOWN_LINES = 12
 """Lines of a log that go into the evidence."""
 _ERROR = re.compile(r"\b(\w*Error|\w*Exception|FATAL|CRITICAL|error:|undefined symbol|Killed)\b")
 _NOISE = re.compile(
-    r"Traceback|^\s*(File \"|\^+|~+)|See root cause above|Engine core initialization"
+    r"Traceback|^\s*(File \"|\^+|~+|raise |except )|See (root cause|stack trace)"
+    r"|failed to automatically increase"
 )
 _GIB = r"([\d.]+)\s*([KMGT]i?B)"
 _NUMBERS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
@@ -49,7 +50,8 @@ _NUMBERS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
         ),
         ("KV cache needed", "KV cache available"),
     ),
-    (re.compile(r"address already in use.*?(\d{2,5})\b", re.IGNORECASE), ("port",)),
+    (re.compile(r"bind on address \('[^']*', (\d+)\)", re.IGNORECASE), ("port",)),
+    (re.compile(r"address already in use: \('[^']*', (\d+)\)", re.IGNORECASE), ("port",)),
 )
 """What a log says in numbers, and what each of them is."""
 
@@ -203,7 +205,7 @@ def _fault_name(found: Explanation | None, name: str) -> str:
 def _plain(line: str) -> str:
     """Without the prefix that vLLM puts before each line, and without colours."""
     line = re.sub(r"\x1b\[[0-9;]*m", "", line)
-    line = re.sub(r"^\((?:\w+ )?pid=\d+\)\s*|^\(\w+ pid=\d+\)\s*", "", line)
+    line = re.sub(r"^\(\w+ pid=\d+\)\s*", "", line)
     return re.sub(
-        r"^(ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]+ \[[^\]]*\]\s*", r"\1 ", line
+        r"^(ERROR|WARNING|INFO|CRITICAL)( \d\d-\d\d [\d:]+ \[[^\]]*\])?\s+", "", line
     ).strip()

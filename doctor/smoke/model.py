@@ -44,6 +44,8 @@ class SmokeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     doctor: str
+    run: str = ""
+    """What every process of the run has in its environment, and its folders in their names."""
     host: HostName
     engine: str
     level: str

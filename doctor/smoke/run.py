@@ -65,6 +65,7 @@ def run(
     timing["all"] = timing["check"] + int((time.monotonic() - started) * 1000)
     found = SmokeReport(
         doctor=__version__,
+        run=ctx.run,
         host=report.host,
         engine=chosen.name,
         level=options.level,
