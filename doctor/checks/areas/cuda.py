@@ -78,7 +78,7 @@ def is_compat(path: str | None) -> bool:
     needs=("driver.not-installed",),
     reads=("cuda.scope", "driver.resolved", "driver.ld_library_path"),
     sources=("measured-h200x2", "cuda-driver-api-group__cuda__types"),
-    fix=Fix("take the stubs folder out of LD_LIBRARY_PATH and of ld.so.conf"),
+    fix=Fix("take the stubs folder out of LD_LIBRARY_PATH and of ld.so.conf", remedy="ld_path"),
 )
 def libcuda_stub(f: Facts, k: Knowledge) -> Result:
     """cuInit does not answer 34."""
@@ -119,7 +119,7 @@ def _without(f: Facts, folder: str | None) -> str:
         "driver.loaded",
     ),
     sources=("gpustack#4678", "measured-h200x2", "forward-compatibility"),
-    fix=Fix("take the compat folder out of LD_LIBRARY_PATH and of ld.so.conf"),
+    fix=Fix("take the compat folder out of LD_LIBRARY_PATH and of ld.so.conf", remedy="ld_path"),
 )
 def libcuda_compat(f: Facts, k: Knowledge) -> Result:
     """cuInit does not answer 803 through a compat copy."""
@@ -153,7 +153,9 @@ def _through_compat(f: Facts, found: CudaLook) -> bool:
     reads=("cuda.scope", "driver.resolved", "driver.ld_library_path"),
     sources=("forward-compatibility", "cuda-driver-api-group__cuda__types"),
     fix=Fix(
-        "use the driver's own libcuda and install a driver that is new enough", disturbs="reboot"
+        "use the driver's own libcuda and install a driver that is new enough",
+        disturbs="reboot",
+        remedy="ld_path",
     ),
 )
 def compat_unsupported(f: Facts, k: Knowledge) -> Result:
@@ -262,7 +264,9 @@ def no_device(f: Facts, k: Knowledge) -> Result:
     reads=("cuda.scope", "driver.libraries"),
     sources=("tesla-driver-installation-guide",),
     fix=Fix(
-        "refresh the loader's cache", command="sudo ldconfig && ldconfig -p | grep libcuda.so.1"
+        "refresh the loader's cache",
+        command="sudo ldconfig && ldconfig -p | grep libcuda.so.1",
+        remedy="ld_path",
     ),
 )
 def libcuda_not_found(f: Facts, k: Knowledge) -> Result:

@@ -65,7 +65,10 @@ def compat_older(f: Facts, k: Knowledge) -> Result:
     needs=(*LADDER, "cuda.libcuda-stub", "cuda.libcuda-compat", "cuda.libcuda-not-found"),
     reads=("driver.resolved", "driver.loaded"),
     sources=("measured-h200x2", "forward-compatibility"),
-    fix=Fix("put the driver's folder first, or leave LD_LIBRARY_PATH to programs that need it"),
+    fix=Fix(
+        "put the driver's folder first, or leave LD_LIBRARY_PATH to programs that need it",
+        remedy="ld_path",
+    ),
 )
 def libcuda_shadowed(f: Facts, k: Knowledge) -> Result:
     """What the loader finds first is the driver's, or a compat copy newer than it."""

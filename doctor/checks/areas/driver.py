@@ -86,7 +86,9 @@ def not_installed(f: Facts, k: Knowledge) -> Result:
     ),
     reads=(*MACHINE, "driver.loaded", "driver.disk", "kernel.running"),
     sources=("gpu-operator#1726", "tesla-driver-installation-guide"),
-    fix=Fix("build or install the module for the running kernel", disturbs="gpu"),
+    fix=Fix(
+        "build or install the module for the running kernel", disturbs="gpu", remedy="nvidia_driver"
+    ),
 )
 def no_module(f: Facts, k: Knowledge) -> Result:
     """modprobe would find nvidia.ko for uname -r."""
@@ -223,7 +225,9 @@ def held_by_other(f: Facts, k: Knowledge) -> Result:
     ),
     reads=(*MACHINE, "driver.loaded", "driver.disk"),
     sources=("gpu-operator#1726",),
-    fix=Fix("load the module", command="sudo modprobe nvidia", disturbs="gpu"),
+    fix=Fix(
+        "load the module", command="sudo modprobe nvidia", disturbs="gpu", remedy="persistence"
+    ),
 )
 def not_loaded(f: Facts, k: Knowledge) -> Result:
     """The kernel runs nvidia.ko."""
@@ -257,7 +261,12 @@ def not_loaded(f: Facts, k: Knowledge) -> Result:
         "nvml.driver_version",
     ),
     sources=("nvidia-ubuntu-driver-guide#4", "ubuntu-packaging-nvidia-driver#3"),
-    fix=Fix("reboot, so that the new module is loaded", command="sudo reboot", disturbs="reboot"),
+    fix=Fix(
+        "reboot, so that the new module is loaded",
+        command="sudo reboot",
+        disturbs="reboot",
+        remedy="nvidia_driver",
+    ),
 )
 def library_mismatch(f: Facts, k: Knowledge) -> Result:
     """All three version fields agree, and NVML does not refuse the module."""

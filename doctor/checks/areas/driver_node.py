@@ -33,7 +33,7 @@ CREATE = "sudo modprobe nvidia_uvm && sudo nvidia-modprobe -c 0 -u"
         "nvml.gpus",
     ),
     sources=("nvidia-modprobe-manual", "nixpkgs#334180", "measured-h200x2"),
-    fix=Fix("make the nodes", command=CREATE, disturbs="none"),
+    fix=Fix("make the nodes", command=CREATE, disturbs="none", remedy="persistence"),
 )
 def node_missing(f: Facts, k: Knowledge) -> Result:
     """nvidiactl, nvidia-uvm and a node per GPU; what nvidia-modprobe makes on first use is not missing."""

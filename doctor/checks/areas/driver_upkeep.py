@@ -25,6 +25,7 @@ NODE_MODE_FOR_ALL = 0o006
         "remove it with its own uninstaller, then install packages",
         command="sudo /usr/bin/nvidia-uninstall",
         disturbs="gpu",
+        remedy="nvidia_driver",
     ),
 )
 def runfile_install(f: Facts, k: Knowledge) -> Result:
@@ -84,7 +85,11 @@ def persistence_off(f: Facts, k: Knowledge) -> Result:
         "driver.disk_next",
     ),
     sources=("ubuntu-packaging-nvidia-driver#3", "nvidia-ubuntu-driver-guide#4"),
-    fix=Fix("bring package, module and libraries to one version", disturbs="reboot"),
+    fix=Fix(
+        "bring package, module and libraries to one version",
+        disturbs="reboot",
+        remedy="nvidia_driver",
+    ),
 )
 def version_skew(f: Facts, k: Knowledge) -> Result:
     """Package, module on disk and the next boot's module agree with what is loaded."""
@@ -130,6 +135,7 @@ def version_skew(f: Facts, k: Knowledge) -> Result:
         "install firmware and modules of one version, then reboot",
         command="sudo reboot",
         disturbs="reboot",
+        remedy="nvidia_driver",
     ),
 )
 def firmware_mismatch(f: Facts, k: Knowledge) -> Result:

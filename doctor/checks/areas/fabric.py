@@ -285,6 +285,7 @@ def _manager_not_needed(f: Facts, k: Knowledge) -> Result:
         say="load the modules now and at boot, install the subnet manager, restart fabric manager",
         command="sudo modprobe -a ib_umad mlx5_ib",
         disturbs="gpu",
+        remedy="fabric_manager",
     ),
 )
 def _ib_modules(f: Facts, k: Knowledge) -> Result:

@@ -50,6 +50,7 @@ def listed(found: dict[str, Pep440Version]) -> str:
         "NCCL_DEBUG=VERSION makes a program say which copy it got",
         command="NCCL_DEBUG=VERSION python3 -c 'import torch; print(torch.cuda.nccl.version())'",
         disturbs="none",
+        remedy="nccl",
     ),
 )
 def _copies_differ(f: Facts, k: Knowledge) -> Result:

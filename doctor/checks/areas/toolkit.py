@@ -179,7 +179,7 @@ def known_bad(f: Facts, k: Knowledge) -> Result:
     severity=WARN,
     reads=("python_env.environments", "cuda.toolkits", "cuda.nvcc"),
     sources=("measured-h200x2",),
-    fix=Fix("install a CUDA toolkit, or FlashInfer's prebuilt kernels"),
+    fix=Fix("install a CUDA toolkit, or FlashInfer's prebuilt kernels", remedy="cuda_toolkit"),
 )
 def missing_nvcc(f: Facts, k: Knowledge) -> Result:
     """FlashInfer without its prebuilt kernels builds them with nvcc on first use."""
