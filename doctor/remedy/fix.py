@@ -54,9 +54,16 @@ def fix(job: Job, run: Run) -> FixReport:
         plan = job.plan(report)
         job.tell(PlanReady(plan=msgspec.to_builtins(plan)))
         session = Session(job, run, plan.steps, report)
-        approve(
-            session, "started", verdict=report.verdict, options=msgspec.to_builtins(job.options)
-        )
+        try:
+            approve(
+                session,
+                "started",
+                verdict=report.verdict,
+                options=msgspec.to_builtins(job.options),
+            )
+        except OSError as error:
+            _all_failed(session, f"no record can be kept in {run.folder}: {error.strerror}")
+            return finish(session, report.verdict)
         if any(step.remedy in job.remedies for step in plan.steps) and not _may(session):
             return finish(session, report.verdict)
         return drive(session, report.verdict, job.options.rounds)
@@ -80,13 +87,15 @@ def _may(session: Session) -> bool:
     try:
         session.job.do("nothing")
     except NoRightsError as error:
-        for step in session.steps:
-            if step.remedy in session.job.remedies:
-                session.ended[step.id] = outcome_of(
-                    step, "failed", error.message, failures=[error.message]
-                )
+        _all_failed(session, error.message)
         return False
     return True
+
+
+def _all_failed(session: Session, why: str) -> None:
+    for step in session.steps:
+        if step.remedy in session.job.remedies:
+            session.ended[step.id] = outcome_of(step, "failed", why, failures=[why])
 
 
 def drive(session: Session, before: str, rounds: int) -> FixReport:
@@ -130,8 +139,11 @@ def finish(session: Session, before: str) -> FixReport:
         interrupted=job.cancel.canceled,
         report=report,
     )
-    store(session.run.report, made)
-    session.journal.add("finished", code=int(code), state=_state(session))
+    try:
+        store(session.run.report, made)
+        session.journal.add("finished", code=int(code), state=_state(session))
+    except OSError as error:
+        job.tell(Note(text=f"the record in {session.run.folder} is not whole: {error.strerror}"))
     return made
 
 

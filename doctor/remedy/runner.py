@@ -60,6 +60,8 @@ class RoleResult(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[str] = []
     diffs: list[str] = []
     tasks: int = 0
+    replaces: list[str] = []
+    """Installed packages that were or would be replaced or removed."""
 
 
 class CancelToken:
@@ -220,6 +222,7 @@ def _result(ended: Any, heard: Heard) -> RoleResult:
         failures=failures,
         diffs=[redact(item) for item in heard.diffs],
         tasks=heard.tasks,
+        replaces=sorted(heard.replaces),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -159,11 +160,20 @@ class Session:
                 return found
             result = self.play(step)
             self._record(step, remedy.touches, result)
-        except RemedyError as error:
-            self.journal.add("step-ended", step=step.id, status="failed", failures=[error.message])
-            return outcome_of(step, "failed", error.message, failures=[error.message])
+        except (RemedyError, OSError) as error:
+            return self._could_not(step, error)
         self.report = self.job.look()
         return self.judged(step, result)
+
+    def _could_not(self, step: Step, error: RemedyError | OSError) -> StepOutcome:
+        """What stood in the way before or after the role; a full disk may even keep it from being written down."""
+        if isinstance(error, OSError):
+            said = f"{error.filename or self.run.folder}: {error.strerror}"
+        else:
+            said = error.message
+        with contextlib.suppress(OSError):
+            self.journal.add("step-ended", step=step.id, status="failed", failures=[said])
+        return outcome_of(step, "failed", said, failures=[said])
 
     def _save(self, step: Step, touches: Touches, person: bool) -> Refusal | None:
         """Everything that undo needs, before anything is touched."""
@@ -177,6 +187,7 @@ class Session:
             step=step.id,
             paths=touches.paths,
             manager=self.manager,
+            packaged=bool(touches.packages),
         )
         if not touches.packages or self.journal.last("saved", step.id) is not None:
             return None
@@ -186,13 +197,25 @@ class Session:
             globs=touches.packages,
             manager=self.manager,
         )
-        if kept["missing"] and "irreversible" not in self.job.options.allow and not person:
+        lost = self._lost(step, kept["missing"])
+        if lost and "irreversible" not in self.job.options.allow and not person:
             self.journal.add("step-left", step=step.id)
-            names = ", ".join(kept["missing"][:4])
+            names = ", ".join(lost[:4])
             why = f"no copy of the installed {names} can be had, so {step.id} might not be undone"
             return Refusal(flag="irreversible", why=why)
         self.journal.add("saved", step=step.id, packages=kept["saved"], missing=kept["missing"])
         return None
+
+    def _lost(self, step: Step, missing: list[str]) -> list[str]:
+        """Of the packages without a copy those that the step would replace, as far as a dry run can tell."""
+        if not missing:
+            return []
+        told = self.play(step, check=True)
+        if told.status != "ok":
+            return missing
+        return [
+            key for key in missing if key.rpartition(":" if ":" in key else ".")[0] in told.replaces
+        ]
 
     def _wait_for_packages(self) -> None:
         """Until nobody else changes packages; RemedyError after the bound."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,8 @@ class Heard(msgspec.Struct):
     failures: list[str] = []
     diffs: list[str] = []
     problems: list[str] = []
+    replaces: set[str] = set()
+    """Names of installed packages that apt or dnf says it replaces or removes."""
 
 
 def hear(event: dict[str, Any], heard: Heard) -> str | None:
@@ -39,6 +42,7 @@ def hear(event: dict[str, Any], heard: Heard) -> str | None:
     if kind in ("runner_on_ok", "runner_item_on_ok"):
         if result.get("changed") and kind == "runner_on_ok":
             heard.changed += 1
+        heard.replaces |= replaced(result)
         if not result.get("results"):
             heard.diffs += list(differences(result.get("diff")))
     elif kind == "runner_on_failed" and not data.get("ignore_errors"):
@@ -53,6 +57,28 @@ def hear(event: dict[str, Any], heard: Heard) -> str | None:
         reason = (data.get("artifact_data") or {}).get(REBOOT)
         heard.reboot = str(reason) if reason else None
     return None
+
+
+_APT = re.compile(r"^(?:(?:Remv|Purg) (\S+)|Inst (\S+) \[)", re.MULTILINE)
+_DNF = re.compile(r"^Removed: (\S+)-[^-\s]+-[^-\s]+$")
+
+
+def replaced(result: dict[str, Any]) -> set[str]:
+    """Installed packages that a transaction replaces or removes, by the words of apt-get -s and of the dnf module."""
+    found: set[str] = set()
+    for text in (
+        result.get("stdout"),
+        (result.get("diff") or {}).get("prepared")
+        if isinstance(result.get("diff"), dict)
+        else None,
+    ):
+        if isinstance(text, str):
+            found |= {(gone or old).partition(":")[0] for gone, old in _APT.findall(text)}
+    for line in result.get("results") or []:
+        match = _DNF.match(line) if isinstance(line, str) else None
+        if match:
+            found.add(match[1])
+    return found
 
 
 def said(result: dict[str, Any]) -> str:

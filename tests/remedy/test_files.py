@@ -133,3 +133,20 @@ def test_every_exemption_has_a_reason() -> None:
     assert exempt.exempt("/etc/ld.so.cache")
     assert exempt.exempt("/boot/initrd.img-6.8.0-45-generic")
     assert exempt.exempt("/etc/docker/daemon.json") is None
+
+
+def test_a_large_new_folder_is_one_change(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    pack = files.Pack(str(tmp_path / "pack"))
+    manifest = files.snapshot([str(root)], pack)
+    (root / "env" / "lib").mkdir(parents=True)
+    for number in range(files.TREE + 1):
+        (root / "env" / "lib" / str(number)).write_text("x")
+    [change] = files.changes(manifest, [str(root)])
+    assert change["tree"]["entries"] == files.TREE + 2
+    (root / "env" / "lib" / "7").write_text("somebody's")
+    assert files.restore([change], manifest, pack)["left"][0]["path"] == str(root / "env")
+    [change] = files.changes(manifest, [str(root)])
+    assert files.restore([change], manifest, pack)["restored"][0]["path"] == str(root / "env")
+    assert list(root.iterdir()) == []

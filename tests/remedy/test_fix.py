@@ -160,12 +160,21 @@ def test_a_warning_that_needs_a_consent_is_left_out(bench: Bench) -> None:
 
 def test_what_cannot_be_undone_needs_a_word(bench: Bench) -> None:
     bench.note("one", undo="none")
-    bench.note("two", packages=("libfoo*",))
+    bench.note("two", packages=("libfoo:amd64", "libbar:amd64"))
+    bench.results["two"] = RoleResult(status="ok", changed=1, replaces=["libfoo"])
     report = bench.fix()
     assert report.exit_code == 5
     assert [item.allow for item in report.stopped] == ["irreversible", "irreversible"]
-    assert bench.ran == []
+    assert "libfoo:amd64" in report.stopped[1].why
+    assert "libbar" not in report.stopped[1].why
+    assert {(bench.etc / name).read_text() for name in ("one", "two")} == {"wrong\n"}
     assert bench.fix(allow=["irreversible"]).exit_code == 0
+
+
+def test_packages_without_a_copy_are_no_matter_where_they_stay(bench: Bench) -> None:
+    bench.note("one", packages=("gcc:amd64",))
+    bench.results["one"] = RoleResult(status="ok", changed=1, replaces=["other"])
+    assert bench.fix().exit_code == 0
 
 
 def test_busy_packages_are_waited_for_with_a_bound(bench: Bench) -> None:

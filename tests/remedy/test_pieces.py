@@ -259,3 +259,13 @@ def test_only_the_runner_imports_ansible_runner() -> None:
         or "from ansible_runner" in file.read_text()
     ]
     assert users == ["runner.py"]
+
+
+def test_packages_that_a_transaction_replaces_are_read_from_its_words() -> None:
+    from doctor.remedy.task_event import replaced
+
+    text = "Inst new (1.0 x [all])\nInst libc6:i386 [2.35] (2.36 x [i386])\nRemv old [1]\nConf new (1.0)\n"
+    assert replaced({"stdout": text}) == {"libc6", "old"}
+    lines = ["Installed: gcc-11.5.0-2.el9.x86_64", "Removed: gcc-11.4.1-3.el9.x86_64"]
+    assert replaced({"results": lines}) == {"gcc"}
+    assert replaced({"results": [{"x": 1}], "stdout": None, "diff": []}) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -11,6 +12,10 @@ from typing import Any
 from doctor.remedy.host import boot, files, locks, packages, units, workload
 from doctor.remedy.host.command import run
 
+ROOM = 64 << 20
+"""Bytes that have to be free before anything is touched."""
+WRITTEN = ["/etc", "/var"]
+PACKAGED = ["/usr", "/var/lib"]
 BASE = ["/etc"]
 """Always saved: package scripts and services change it without being asked."""
 
@@ -35,10 +40,16 @@ def main(arguments: list[str]) -> None:
 
 
 def before_step(
-    folder: str, step: str, paths: list[str], manager: str, base: bool = True
+    folder: str,
+    step: str,
+    paths: list[str],
+    manager: str,
+    base: bool = True,
+    packaged: bool = False,
 ) -> dict[str, Any]:
     """Copy files, list packages and units; kept in the folder under the step's name. A copy that is there stays: it is the first."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
+    room(folder, [*(WRITTEN if base else []), *(PACKAGED if manager and packaged else [])])
     place = _place(folder, step)
     if os.path.exists(place):
         return {"kept": True}
@@ -59,6 +70,16 @@ def before_step(
     }
     _store(place, state)
     return {"kept": False, "files": len(manifest), "packages": len(state["packages"])}
+
+
+def room(folder: str, written: list[str]) -> None:
+    """OSError where the record or the change would find a full or read-only file system half way."""
+    for path in (folder, *written):
+        info = os.statvfs(path)
+        if info.f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        if info.f_bavail * info.f_frsize < ROOM:
+            raise OSError(errno.ENOSPC, f"less than {ROOM >> 20} MiB are free", path)
 
 
 def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import errno
 import glob
 import hashlib
 import os
+import shutil
 import stat as statmod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ Manifest = dict[str, Entry]
 
 MAX_FILE = 64 << 20
 """Larger files are not copied; their change is reported and left."""
+TREE = 500
+"""Things in a new folder beyond which the folder is recorded as a whole."""
 _KINDS = (
     (statmod.S_ISREG, "file"),
     (statmod.S_ISDIR, "dir"),
@@ -201,7 +204,53 @@ def changes(before: Manifest, patterns: Sequence[str]) -> list[dict[str, Any]]:
     for path in before:
         if path not in present:
             found.append({"path": path, "kind": "removed", "after": None})
-    return sorted(found, key=lambda item: str(item["path"]))
+    return _compact(sorted(found, key=lambda item: str(item["path"])))
+
+
+def _compact(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A folder that came with many things is one change, with their number and newest time."""
+    kept: list[dict[str, Any]] = []
+    tree: dict[str, Any] | None = None
+    for item in found:
+        path, after = str(item["path"]), item["after"]
+        if tree is not None and path.startswith(f"{tree['path']}/"):
+            tree["inside"].append(item)
+            continue
+        tree = None
+        kept.append(item)
+        if item["kind"] == "created" and after["type"] == "dir":
+            tree = item
+            tree["inside"] = []
+    flat: list[dict[str, Any]] = []
+    for item in kept:
+        inside = item.pop("inside", [])
+        if len(inside) > TREE:
+            newest = max(other["after"]["ctime"] for other in inside)
+            item["tree"] = {"entries": len(inside), "newest": newest}
+            flat.append(item)
+        else:
+            flat += [item, *inside]
+    return flat
+
+
+def _remove_tree(item: Mapping[str, Any], said: dict[str, list[dict[str, str]]]) -> None:
+    """A whole folder, if nothing in it changed since."""
+    path = str(item["path"])
+    inside = [entry for entry in map(_quick, walk([path])) if entry is not None][1:]
+    newest = max(inside, default=0)
+    now = {"entries": len(inside), "newest": newest}
+    if not item.get("unsure") and now != item["tree"]:
+        said["left"].append({"path": path, "why": "somebody changed something in it since"})
+        return
+    shutil.rmtree(path)
+    said["restored"].append({"path": path, "why": ""})
+
+
+def _quick(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_ctime_ns
+    except OSError:
+        return None
 
 
 def restore(
@@ -228,6 +277,9 @@ def _one(
     try:
         now = look(path)
         if same(now, was):
+            return
+        if "tree" in item and now is not None:
+            _remove_tree(item, said)
             return
         if not item.get("unsure") and not same(now, item["after"]):
             said["left"].append({"path": path, "why": "somebody changed it since"})

@@ -74,11 +74,17 @@ def save(manager: str, globs: Sequence[str], folder: str) -> dict[str, Any]:
     """Copies of the installed packages that match. -> {"saved": {name: file}, "missing": [name]}"""
     saved: dict[str, str] = {}
     missing: list[str] = []
-    for key, versions in installed(manager).items():
-        name = key.rpartition(":" if manager == "apt" else ".")[0]
-        if not any(fnmatchcase(name, pattern) for pattern in globs):
-            continue
+    mark = ":" if manager == "apt" else "."
+    wanted = {
+        key: versions
+        for key, versions in installed(manager).items()
+        if any(fnmatchcase(key.rpartition(mark)[0], pattern) for pattern in globs)
+    }
+    if wanted:
         os.makedirs(folder, mode=0o700, exist_ok=True)
+    if manager == "apt" and len(wanted) > 1:
+        _all_debs(wanted, folder)
+    for key, versions in wanted.items():
         fetch = _deb if manager == "apt" else _rpm
         files = [fetch(key, version, folder) for version in versions]
         if all(files):
@@ -86,6 +92,16 @@ def save(manager: str, globs: Sequence[str], folder: str) -> dict[str, Any]:
         else:
             missing.append(key)
     return {"saved": saved, "missing": missing}
+
+
+def _all_debs(wanted: Mapping[str, list[str]], folder: str) -> None:
+    """All in one go; where one cannot be had apt gets none, and each is asked for by itself."""
+    asked = [
+        f"{key.rpartition(':')[0] if key.endswith(':all') else key}={versions[0]}"
+        for key, versions in wanted.items()
+    ]
+    options = ["-q", "-o", "APT::Sandbox::User=root"]
+    run(["apt-get", *options, "download", *asked], timeout=LONG, cwd=folder)
 
 
 def _deb(key: str, version: str, folder: str) -> str | None:
