@@ -9,7 +9,8 @@ import click
 from doctor.cli import console
 from doctor.cli.sources import open_source
 
-FORMATS = ("text", "json")
+FORMATS = "text json jsonl junit sarif prometheus html markdown csv".split()
+"""Each is a module of doctor.report, imported when asked for; those that a library is called like end in _."""
 
 
 @click.command()
@@ -83,6 +84,12 @@ def _render(report: object, format_: str, to_file: bool, verbose: bool) -> str:
         from doctor.report.json_ import render
 
         return render(report)
+    if format_ != "text":
+        from importlib import import_module
+
+        name = "csv_" if format_ == "csv" else format_
+        shown: str = import_module(f"doctor.report.{name}").render([report])
+        return shown
     from doctor.report import text
 
     look = text.Look(
@@ -114,6 +121,10 @@ def _list(format_: str, only: str | None, overlays: tuple[Path, ...], output: Pa
     from doctor import engine
     from doctor.report import checks_list
 
+    if format_ not in ("text", "json"):
+        from doctor.errors import UsageError
+
+        raise UsageError(f"--list has no format {format_}", "it has text and json")
     found = engine.listed(only, overlays)
     console.data(checks_list.render(found, format_), output)
     return 0

@@ -1,0 +1,89 @@
+"""Reports as JUnit XML, for CI systems: a suite per host, a case per check.
+
+A violated error or warning is a failure, a blind spot is an error; what another finding explains or a waiver lifts is
+skipped with its reason, so that nothing that was not seen looks like a pass. Notes pass and say so in their output.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+from doctor.checks.finding import Finding
+from doctor.report.grouping import area, key_of, plain_lines, seen_value
+from doctor.report.model import Report
+from doctor.report.plain import escape
+
+_TOTALS = ("tests", "failures", "errors", "skipped")
+
+
+def render(reports: Sequence[Report]) -> str:
+    """The document with its XML declaration."""
+    root = ET.Element("testsuites", name="gpu-host-doctor")
+    suites = [_suite(root, report) for report in reports]
+    for total in _TOTALS:
+        root.set(total, str(sum(int(suite.get(total, "0")) for suite in suites)))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+
+
+def _suite(root: ET.Element, report: Report) -> ET.Element:
+    name = escape(report.host.name)
+    suite = ET.SubElement(root, "testsuite", name=name, hostname=name)
+    properties = ET.SubElement(suite, "properties")
+    said = {
+        "verdict": report.verdict,
+        "exit_code": str(report.exit_code),
+        "judged_as_of": report.judged_as_of,
+        "doctor": report.doctor,
+        "platform": report.host.platform,
+        "distribution": report.host.distribution,
+    }
+    if report.next is not None:
+        said["next"] = report.next.say
+    for key, value in said.items():
+        ET.SubElement(properties, "property", name=key, value=escape(value))
+    cases = [_case(suite, finding) for finding in report.findings]
+    suite.set("tests", str(len(cases)))
+    suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
+    suite.set("errors", str(sum(case.find("error") is not None for case in cases)))
+    suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
+    if report.unseen:
+        lines = [f"{escape(item.fact)}: {escape(item.reason)}" for item in report.unseen]
+        ET.SubElement(suite, "system-out").text = "\n".join(["Facts not seen:", *lines])
+    return suite
+
+
+def _case(suite: ET.Element, finding: Finding) -> ET.Element:
+    case = ET.SubElement(suite, "testcase", classname=area(finding), name=finding.id)
+    message = escape(finding.message)
+    key = key_of(finding)
+    if key in ("fail", "warn"):
+        said = ET.SubElement(case, "failure", type=finding.severity.value, message=message)
+        said.text = _details(finding)
+    elif key == "unknown":
+        said = ET.SubElement(case, "error", type="unknown", message=f"not seen: {message}")
+        said.text = _details(finding)
+    elif key == "note":
+        ET.SubElement(case, "system-out").text = f"note: {message}\n{_details(finding)}"
+    elif key != "pass":
+        why = {
+            "explained": f"explained by {finding.blocked_by}: ",
+            "waived": f"waived ({escape(finding.waived or '')}): ",
+        }.get(key, "")
+        ET.SubElement(case, "skipped", message=why + message)
+    return case
+
+
+def _details(finding: Finding) -> str:
+    lines = [escape(finding.title)]
+    if finding.want:
+        lines.append(f"wanted: {escape(finding.want)}")
+    if finding.fix is not None and finding.violated:
+        lines.append(f"fix (disturbs: {finding.fix.disturbs}): {escape(finding.fix.say)}")
+        lines += [f"  $ {line}" for line in plain_lines(finding.fix.command)]
+    for item in finding.evidence:
+        via = f"  [{escape(item.via)}]" if item.via else ""
+        lines.append(f"read: {escape(item.fact)} = {seen_value(item)}{via}")
+    lines += [f"source: {escape(item.url)} ({item.as_of})" for item in finding.sources]
+    return "\n".join(lines)
