@@ -20,7 +20,12 @@ from doctor.facts.tree import Facts
     severity=WARN,
     reads=("container.docker_from", "container.docker_socket"),
     sources=("docker-protect-access",),
-    fix=Fix("start Docker", command="sudo systemctl enable --now docker", disturbs="service"),
+    fix=Fix(
+        "start Docker",
+        command="sudo systemctl enable --now docker",
+        disturbs="service",
+        remedy="container_engine",
+    ),
 )
 def daemon_unreachable(f: Facts, k: Knowledge) -> Result:
     """An installed Docker that does not answer runs no container."""

@@ -107,6 +107,7 @@ def stack(f: Facts, k: Knowledge) -> Result:
     fix=Fix(
         "use a driver that the image accepts, or an older image",
         command="doctor plan --want image:REF",
+        remedy="nvidia_driver",
     ),
 )
 def image_require(f: Facts, k: Knowledge) -> Result:
