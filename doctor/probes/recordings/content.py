@@ -20,7 +20,9 @@ _REMOTE_MOUNT = re.compile(
     r"(?m)^(?P<host>[^\s/:]+|\[[0-9a-fA-F:]+\]|(?<=//)[^\s/]+):(?P<path>/\S*)(?= \S+ (?:nfs4?|ceph|lustre|glusterfs|beegfs)\b)"
 )
 _SHARE = re.compile(r"(?m)^//(?P<host>[^\s/]+)/(?P<path>\S*)(?= \S+ (?:cifs|smb3)\b)")
-_MOUNT_USER = re.compile(r"(?P<head>\b(?:username|user|credentials|lowerdir|upperdir|workdir)=)(?P<value>[^\s,]+)")
+_MOUNT_USER = re.compile(
+    r"(?P<head>\b(?:username|user|credentials|lowerdir|upperdir|workdir)=)(?P<value>[^\s,]+)"
+)
 _REQUESTED = re.compile(r"(?m)^(?P<head>Requested-By: )(?P<user>\S+)")
 _LIST_FILE = re.compile(r"(?P<head>/var/lib/apt/lists/(?:partial/)?)(?P<name>[^/\s]+)")
 _SHM_FILE = re.compile(r"(?P<head>/dev/shm/)(?P<name>[^/\s]+)")
