@@ -129,8 +129,8 @@ def _code(command: str | None) -> list[str]:
 
 def mark_up(text: str) -> str:
     """Text as Markdown that shows exactly this text."""
-    shown = "".join(_NAMED.get(letter, letter) for letter in escape(text))
-    shown = _STARTS_A_BLOCK.sub(_defused, _SPECIAL.sub(r"\\\1", shown))
+    shown = _STARTS_A_BLOCK.sub(_defused, _SPECIAL.sub(r"\\\1", escape(text)))
+    shown = "".join(_NAMED.get(letter, letter) for letter in shown)
     return _LINKS_ITSELF.sub(lambda found: f"&#{ord(found[0])};", shown)
 
 

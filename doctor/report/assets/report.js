@@ -21,8 +21,9 @@
       body.hidden = !body.querySelector("tr.finding:not([hidden])");
     }
     for (const host of hosts) {
-      const none = host.querySelector(".none");
-      if (none) none.hidden = host.querySelector("tr.finding:not([hidden])") !== null;
+      const matches = host.querySelector("tr.finding:not([hidden])") !== null;
+      host.querySelector(".none").hidden = matches;
+      host.hidden = !matches && hosts.length > 1 && words.length > 0;
     }
     shown.textContent = `${count} of ${rows.length} shown`;
   }
