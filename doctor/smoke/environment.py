@@ -1,6 +1,6 @@
 """Interpreters that have an engine: named by the caller, made earlier by us, seen on the host, or made now.
 
-Root's environments lie beside its state folder, which is closed to others: an engine runs as another user and must be able
+Root's environments are not in its state folder, which is closed to others: an engine runs as another user and must be able
 to read, and never to write, what it runs.
 """
 
@@ -29,12 +29,15 @@ from doctor.smoke.processes import User
 if TYPE_CHECKING:
     from doctor.smoke.context import Context
 
-ROOT_ENVIRONMENTS = Path("/var/lib/gpu-host-doctor-envs")
+ROOT_ENVIRONMENTS = Path("/opt/gpu-host-doctor/envs")
+"""Where the role engine_env makes them too."""
 VERSION_TIMEOUT_S = 60.0
 INSTALL_TIMEOUT_S = 1800.0
 MARKER = "doctor-environment.json"
-"""In the environment's folder once it is whole."""
-_VERSION = (
+"""In the folder of an environment made here, once it is whole."""
+LOCK = "requirements.lock"
+"""In the folder of one made by the role."""
+VERSION_CODE = (
     "import sys; from importlib import metadata\n"
     "for name in sys.argv[1:]:\n"
     "    try: print('found', name, metadata.version(name)); break\n"
@@ -67,7 +70,7 @@ def environments_dir() -> Path:
 def version_in(ctx: Context, python: Path, packages: Sequence[str]) -> tuple[str, str] | None:
     """(package, version) of the first of these that the interpreter has; None when it has none. StageFailed when it does not run."""
     try:
-        child = ctx.spawn([str(python), "-I", "-B", "-c", _VERSION, *packages], "interpreter")
+        child = ctx.spawn([str(python), "-I", "-B", "-c", VERSION_CODE, *packages], "interpreter")
     except OSError as error:
         raise _unusable(ctx, python, error.strerror or str(error)) from None
     rc = ctx.wait(child, VERSION_TIMEOUT_S)
@@ -84,10 +87,15 @@ def version_in(ctx: Context, python: Path, packages: Sequence[str]) -> tuple[str
             child.log.name,
             want="a Python that starts",
         )
-    for line in reversed(child.tail().splitlines()):
-        if line.startswith("found "):
-            _, name, version = line.split(" ", 2)
-            return name, version
+    return said_version(child.tail())
+
+
+def said_version(text: str) -> tuple[str, str] | None:
+    """What VERSION_CODE printed: (package, version)."""
+    for line in reversed(text.splitlines()):
+        words = line.split()
+        if len(words) == 3 and words[0] == "found":
+            return words[1], words[2]
     return None
 
 
@@ -95,18 +103,15 @@ def find(ctx: Context, packages: Sequence[str], managed: str) -> Place | None:
     """The place of an engine without --image: --python, the managed environment, or one seen on the host."""
     if ctx.options.python is not None:
         return _asked_for(ctx, ctx.options.python, packages)
-    folder = environments_dir() / managed
-    if (folder / MARKER).is_file():
-        python = folder / "bin" / "python"
-        if (found := version_in(ctx, python, packages)) is not None:
-            return _place(python, found, "the managed environment")
-    for python in _seen(ctx, packages):
+    candidates = [(python, "the managed environment") for python in _managed(managed)]
+    candidates += [(python, "seen on this host") for python in _seen(ctx, packages)]
+    for python, note in candidates:
         try:
             found = version_in(ctx, python, packages)
         except StageFailed:
             continue  # one that this user cannot run is no place; another may be
         if found is not None:
-            return _place(python, found, "seen on this host")
+            return _place(python, found, note)
     return None
 
 
@@ -136,6 +141,19 @@ def _place(python: Path, found: tuple[str, str], note: str) -> Place:
         note=note,
         evidence=(Evidence(fact="engine.package", value=f"{name} {version}", via=str(python)),),
     )
+
+
+def _managed(first: str) -> Iterator[Path]:
+    """Interpreters of whole environments of ours, the one called `first` before the others."""
+    try:
+        folders = sorted(
+            environments_dir().iterdir(), key=lambda item: (item.name != first, item.name)
+        )
+    except OSError:
+        return
+    for folder in folders:
+        if (folder / MARKER).is_file() or (folder / LOCK).is_file():
+            yield folder / "bin" / "python"
 
 
 def _seen(ctx: Context, packages: Sequence[str]) -> Iterator[Path]:

@@ -56,7 +56,7 @@ class Container:
     def end(self) -> None:
         """Remove it, killed if it has to be."""
         self.tail()
-        self._container.remove(force=True)
+        _remove(self._container)
 
 
 def start(
@@ -69,54 +69,64 @@ def start(
     mounts: Sequence[Mount],
 ) -> Container:
     """Create and start it. StageUnseen when Docker or the image is not there; the rung `container` says why in detail."""
-    import docker
     from docker.errors import DockerException
-    from docker.types import DeviceRequest
-    from docker.types import Mount as Bind
 
-    user = ctx.user
-    ids = f"{user.uid if user.uid is not None else os.geteuid()}:{user.gid if user.gid is not None else os.getegid()}"
-    binds = [Bind(INSIDE, str(ctx.scratch), type="bind")]
-    binds += [
-        Bind(item.target, str(item.source), type="bind", read_only=item.read_only)
-        for item in mounts
-    ]
-    model = ctx.scratch / "model"
-    if model.is_dir():
-        binds.append(Bind(f"{INSIDE}/model", str(model), type="bind", read_only=True))
-    gpus = ctx.engine is None or ctx.engine.gpu
-    options: dict[str, Any] = {
-        "device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])] if gpus else None
-    }
-    home = {"HOME": INSIDE, "TMPDIR": INSIDE, "XDG_CACHE_HOME": f"{INSIDE}/cache", MARK: ctx.run}
+    from doctor.smoke import docker_engine
+
     try:
-        client = docker.from_env(timeout=60)
-        container = client.containers.create(
+        docker = docker_engine.client(ctx)
+        container = docker.containers.create(
             image,
             command=list(argv[1:]),
             entrypoint=list(argv[:1]),
-            environment={**home, **env},
-            user=ids,
+            environment={**_home(ctx), **env},
+            user=_user(ctx),
             working_dir=INSIDE,
-            mounts=binds,
+            mounts=_binds(ctx, mounts),
             ports={f"{port}/tcp": (LOOPBACK, port)} if port else None,
+            network_mode="bridge" if port else "none",
             cap_drop=["ALL"],
             security_opt=["no-new-privileges:true"],
             ipc_mode="private",
             shm_size=SHM_BYTES,
+            device_requests=docker_engine.gpu_device(_gpus(ctx)) or None,
             labels={MEMORY_LABEL: ctx.run},
             log_config={"type": "json-file"},
-            **options,
         )
-    except DockerException as error:
-        raise StageUnseen(f"no container of {image} can be made: {error}") from None
-    found = Container(ctx, container, ctx.folder / f"{name}.log")
-    ctx.resources.on_release(f"container {container.short_id}", lambda: _remove(container))
-    try:
+        ctx.resources.on_release(f"container {container.short_id}", lambda: _remove(container))
         container.start()
-    except DockerException as error:
-        raise StageUnseen(f"a container of {image} does not start: {error}") from None
-    return found
+    except (DockerException, docker_engine.Refused) as error:
+        raise StageUnseen(f"no container of {image} starts: {error}") from None
+    return Container(ctx, container, ctx.folder / f"{name}.log")
+
+
+def _home(ctx: Context) -> dict[str, str]:
+    return {"HOME": INSIDE, "TMPDIR": INSIDE, "XDG_CACHE_HOME": f"{INSIDE}/cache", MARK: ctx.run}
+
+
+def _user(ctx: Context) -> str:
+    uid = ctx.user.uid if ctx.user.uid is not None else os.geteuid()
+    gid = ctx.user.gid if ctx.user.gid is not None else os.getegid()
+    return f"{uid}:{gid}"
+
+
+def _binds(ctx: Context, mounts: Sequence[Mount]) -> list[Any]:
+    """The scratch folder is the engine's own; the model in it can only be read."""
+    from docker.types import Mount as Bind
+
+    found = [Bind(INSIDE, str(ctx.scratch), type="bind")]
+    model = ctx.scratch / "model"
+    if model.is_dir():
+        found.append(Bind(f"{INSIDE}/model", str(model), type="bind", read_only=True))
+    return found + [
+        Bind(item.target, str(item.source), type="bind", read_only=item.read_only)
+        for item in mounts
+    ]
+
+
+def _gpus(ctx: Context) -> str | None:
+    """As `--gpus all`, which is what the rung `container` tried too; nothing for an engine without a GPU."""
+    return "gpus" if ctx.engine is None or ctx.engine.gpu else None
 
 
 def _remove(container: Any) -> None:

@@ -127,9 +127,9 @@ class Handler(BaseHTTPRequestHandler):
 def serve(argv: list[str]) -> None:
     """Start after a while, with a helper process as engines have, or say why not."""
     options = dict(zip(argv[::2], argv[1::2], strict=False))
-    (HERE / "started.json").write_text(
-        json.dumps({"argv": argv, "env": dict(os.environ), "uid": os.getuid(), "pid": os.getpid()})
-    )
+    seen = {"argv": argv, "env": dict(os.environ), "uid": os.getuid(), "pid": os.getpid()}
+    if os.access(HERE, os.W_OK):
+        (HERE / "started.json").write_text(json.dumps(seen))
     time.sleep(BEHAVIOUR.get("start_s", 0))
     if "server_says" in BEHAVIOUR:
         sys.exit(BEHAVIOUR["server_says"])

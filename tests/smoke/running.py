@@ -46,6 +46,7 @@ def smoke(folder: Path, python: Path, *, host: str = "no-gpu", **asked: Any) -> 
         _SEEN[host] = check(source, CheckOptions(as_of=DAY, label=host))
     events: list[Any] = asked.pop("events", [])
     people = {name: asked.pop(name) for name in ("cancel", "engine") if name in asked}
+    people["user"] = asked.pop("user", ME)
     runs = folder / "smoke" / f"run-{len(list(folder.glob('smoke/*')))}"
     runs.mkdir(parents=True)
     options = {"engine": "vllm-cpu", "level": "tokens", "python": python, "duration": 1.0} | asked
@@ -56,7 +57,6 @@ def smoke(folder: Path, python: Path, *, host: str = "no-gpu", **asked: Any) -> 
         options=Options(**options),
         folder=runs,
         emit=events.append,
-        user=ME,
         **people,
     )
 

@@ -168,19 +168,12 @@ class Vllm:
 
     def _image_version(self, ctx: Context, image: str) -> str:
         guest = Guest(ctx, Place(version="0", image=image))
-        running = guest.start(
-            [
-                "-I",
-                "-c",
-                "from importlib import metadata; print('found', metadata.version('vllm'))",
-            ],
-            {},
-            "image-version",
-        )
+        asked = ["-I", "-B", "-c", environment.VERSION_CODE, *self.packages]
+        running = guest.start(asked, {}, "image-version")
         ctx.wait(running, environment.VERSION_TIMEOUT_S)
-        for line in running.tail().splitlines():
-            if line.startswith("found "):
-                return line.split(" ", 1)[1].strip()
+        found = environment.said_version(running.tail())
+        if found is not None:
+            return found[1]
         raise StageFailed(
             fault(
                 "engine-build",
