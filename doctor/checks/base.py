@@ -181,18 +181,21 @@ def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Chec
     first = pattern.partition(".")[0]
     if any(mark in first for mark in "*?["):
         return _closure(all_checks(rules), pattern)
-    pending = [first]
-    loaded: set[str] = set()
+    _load(first)
+    found = _joined(dict(_REGISTERED), rules)
+    pending = [id for id in found if fnmatchcase(id, pattern)]
+    seen: set[str] = set()
     while pending:
-        here = pending.pop()
-        if here in loaded:
+        id = pending.pop()
+        if id in seen:
             continue
-        loaded.add(here)
-        _load(here)
-        for item in _REGISTERED.values():
-            if item.area == here:
-                pending += [need.partition(".")[0] for need in item.needs]
-    return _closure(_joined(dict(_REGISTERED), rules), pattern)
+        seen.add(id)
+        if id not in found:
+            _load(id.partition(".")[0])
+            found = {**_REGISTERED, **found}
+        if id in found:
+            pending += list(found[id].needs)
+    return {id: found[id] for id in sorted(seen) if id in found}
 
 
 def _closure(found: dict[str, Check], pattern: str) -> dict[str, Check]:
