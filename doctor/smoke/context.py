@@ -242,7 +242,7 @@ class Context:
 
     def end(self, child: Child) -> None:
         """End one process with all of its session, now."""
-        left = end_all([child], f"only-session-{child.pid}")
+        left = end_all([child])
         if not left and child in self.resources.children:
             self.resources.children.remove(child)
 

@@ -148,9 +148,9 @@ def tail(log: Path, size: int = 200_000) -> str:
         return ""
 
 
-def members(sessions: set[int], run: str) -> set[int]:
+def members(sessions: set[int], run: str | None = None) -> set[int]:
     """Living processes of these sessions, or with the run's mark, or descended from either; never ourselves."""
-    mark = f"{MARK}={run}".encode()
+    mark = f"{MARK}={run}".encode() if run else None
     parents: dict[int, int] = {}
     found: set[int] = set()
     for entry in os.scandir("/proc"):
@@ -164,7 +164,7 @@ def members(sessions: set[int], run: str) -> set[int]:
         if state == "Z":
             continue
         parents[pid] = parent
-        if session in sessions or pid in sessions or _has_mark(pid, mark):
+        if session in sessions or pid in sessions or (mark and _has_mark(pid, mark)):
             found.add(pid)
     while grown := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= grown
@@ -172,7 +172,7 @@ def members(sessions: set[int], run: str) -> set[int]:
     return found
 
 
-def end_all(children: Sequence[Child], run: str, grace: float = GRACE_S) -> list[int]:
+def end_all(children: Sequence[Child], run: str | None = None, grace: float = GRACE_S) -> list[int]:
     """Ask, then kill everything of the run; the pids that would not go."""
     sessions = {child.pid for child in children}
     _signal(members(sessions, run), signal.SIGTERM)
@@ -184,7 +184,12 @@ def end_all(children: Sequence[Child], run: str, grace: float = GRACE_S) -> list
 
 
 def _wait_gone(
-    children: Sequence[Child], sessions: set[int], run: str, seconds: float, *, kill: bool = False
+    children: Sequence[Child],
+    sessions: set[int],
+    run: str | None,
+    seconds: float,
+    *,
+    kill: bool = False,
 ) -> set[int]:
     until = time.monotonic() + seconds
     while True:

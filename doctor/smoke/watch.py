@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,13 +38,18 @@ class Watch:
         self._ctx = ctx
         self._sessions = sessions
         self._memory: list[int] = []
+        self._next = 0.0
         self._child: Child | None = None
         if ctx.engine is not None and ctx.engine.gpu:
             self._child = child_answer.start(ctx, "watch_gpus", ["1.0"], "gpus")
 
     def sample(self) -> None:
-        """The memory of the server's processes now."""
-        found = sum(_rss(pid) for pid in members(self._sessions, "only-sessions"))
+        """The memory of the server's processes now, at most once a second."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + 1.0
+        found = sum(_rss(pid) for pid in members(self._sessions))
         if found:
             self._memory.append(found)
 

@@ -183,7 +183,7 @@ def _timed(python: Path, home: Path, uid: int | None, gid: int | None) -> float:
     finally:
         from doctor.smoke.processes import Child, end_all
 
-        assert end_all([Child(child, argv, home / "log")], "bare") == []
+        assert end_all([Child(child, argv, home / "log")]) == []
 
 
 def _noise() -> float:
