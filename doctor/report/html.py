@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).with_name("assets")
 FOLDED = ("explained", "pass", "skip")
-"""Groups that are there but not shown until asked for."""
+"""Groups that are there but not shown until asked for; of many hosts they are only counted, or no browser opens the page."""
 _MARKS = {
     "pass": "✓ pass",
     "fail": "✗ fail",
@@ -45,18 +45,16 @@ def render(reports: Sequence[Report]) -> str:
     """The page: with several hosts a table of them first, then each host with its findings."""
     from markupsafe import Markup
 
-    pages = [
-        _Page(place=place, report=report, groups=groups(report), counts=counts(report))
-        for place, report in enumerate(reports, 1)
-    ]
-    style, script = _asset("report.css"), _asset("report.js")
     one = len(reports) == 1
+    listed = [key for key in TITLES if one or key not in FOLDED]
+    pages = [_page(place, report, listed) for place, report in enumerate(reports, 1)]
+    style, script = _asset("report.css"), _asset("report.js")
     title = f"{reports[0].host.name}: {reports[0].verdict}" if one else f"{len(reports)} GPU hosts"
     template = _environment().from_string(_asset("report.html.j2"))
     return template.render(
         pages=pages,
         title=title,
-        titles=TITLES,
+        titles={key: TITLES[key] for key in listed},
         totals={key: sum(page.counts[key] for page in pages) for key in TITLES},
         folded=FOLDED,
         marks=_MARKS,
@@ -66,6 +64,15 @@ def render(reports: Sequence[Report]) -> str:
         script=Markup(script),  # noqa: S704 - our own file
         style_hash=Markup(_digest(style)),  # noqa: S704 - base64
         script_hash=Markup(_digest(script)),  # noqa: S704 - base64
+    )
+
+
+def _page(place: int, report: Report, listed: Sequence[str]) -> _Page:
+    return _Page(
+        place=place,
+        report=report,
+        groups=[group for group in groups(report) if group.key in listed],
+        counts=counts(report),
     )
 
 

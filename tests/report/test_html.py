@@ -43,6 +43,10 @@ def test_several_hosts_have_a_table_first() -> None:
     page = render("html", [report(), report(host="gpu-2")])
     assert page.index('class="hosts"') < page.index('id="h1"') < page.index('id="h2"')
     assert page.count('id="filter"') == 1
+    assert 'id="f2-driver.skew"' in page
+    assert 'id="f2-gpu.on-bus"' not in page  # of many hosts passes are only counted
+    named = set(re.findall(r'\bid="([^"]*)"', page))
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= named
 
 
 class _Rows(HTMLParser):

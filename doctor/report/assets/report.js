@@ -78,7 +78,8 @@
   addEventListener("hashchange", recall);
   const opened = [];
   addEventListener("beforeprint", () => {
-    for (const fold of document.querySelectorAll("tr.finding:not([hidden]) details:not([open])")) {
+    const violated = ["fail", "warn", "note"].map((group) => `tr[data-group=${group}]:not([hidden]) details:not([open])`);
+    for (const fold of document.querySelectorAll(violated.join())) {
       fold.open = true;
       opened.push(fold);
     }
