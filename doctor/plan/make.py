@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 ANSWERED = frozenset({"want.stack", "want.image-require", "want.kernel-locked"})
 """Checks that ask what the plan itself answers."""
 
+ANOTHER_DRIVER = frozenset(
+    "driver.branch-eol driver.gpu-not-supported cuda.driver-too-old cuda.ptx-too-new container.image-cuda "
+    "container.require-cuda engine.trtllm-driver engine.vllm-cuda-vs-driver want.image-require".split()
+)
+"""Checks that only another version of the driver satisfies: where the target keeps the driver, installing it again is in vain."""
+
 INVENTORY = {
     DRIVER: "driver",
     VLLM: "environments",
@@ -65,6 +71,12 @@ def make_plan(
     )
     catalog = Catalog(problem)
     answer = solve(problem, catalog)
+    if isinstance(answer, Solution) and _needs_newer_driver(answer, findings, only):
+        newer = msgspec.structs.replace(problem, wants=(*problem.wants, _newer(state)))
+        other = Catalog(newer)
+        found = solve(newer, other)
+        if isinstance(found, Solution):
+            problem, catalog, answer = newer, other, found
     if isinstance(answer, Conflict):
         return _plan(
             problem,
@@ -80,7 +92,33 @@ def make_plan(
         named={id: item.fix.remedy for id, item in (checks or {}).items()},
         only=tuple(only),
     )
-    return _planned(problem, catalog, answer, knowledge, name, findings, facts, setting)
+    plan = _planned(problem, catalog, answer, knowledge, name, findings, facts, setting)
+    return msgspec.structs.replace(plan, want=[want.spec for want in wants])
+
+
+def _needs_newer_driver(
+    solution: Solution, findings: Sequence[Finding], only: Sequence[str]
+) -> bool:
+    """Whether something that runs here fails for the driver's age, and the target would keep that driver."""
+    pick = solution.picks.get(DRIVER)
+    return (
+        pick is not None
+        and pick.installed
+        and any(
+            item.violated
+            and item.counts
+            and item.id in ANOTHER_DRIVER
+            and (item.severity is Severity.ERROR or item.id in only)
+            for item in findings
+        )
+    )
+
+
+def _newer(state: HostState) -> PackageWant:
+    """A driver of a later branch than the one that is here."""
+    assert state.driver is not None  # noqa: S101
+    later = f">={int(state.driver.raw.partition('.')[0]) + 1}"
+    return PackageWant(spec=f"driver{later}", name="driver", range=later)
 
 
 def _in_container(facts: Facts) -> bool:
@@ -112,6 +150,8 @@ def _planned(
     def told(remedy: Remedy) -> dict[str, Any]:
         return values(remedy.name, remedy.vars, facts, by_thing, knowledge.matrix)
 
+    if not any(row.change for row in target if row.thing == DRIVER):
+        setting = msgspec.structs.replace(setting, vain=ANOTHER_DRIVER)
     todo = plan_steps(drafts(catalog, solution, target), findings, setting, told)
     needed = any(step.severity is Severity.ERROR for step in todo)
     status: Status = "changes" if needed or any(row.change for row in target) else "satisfied"

@@ -57,6 +57,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing can be changed from here: this is a container."""
     named: Mapping[str, str | None] = {}
     """Check id -> the role that the check names."""
+    vain: frozenset[str] = frozenset()
+    """Ids of findings that the roles would not cure here: they ask for what the target does not change."""
     only: tuple[str, ...] = ()
     """Ids of findings: nothing else is planned but what these need."""
 
@@ -98,7 +100,7 @@ def plan_steps(
 
 
 def _remedy(finding: Finding, setting: Setting) -> Remedy | None:
-    if setting.outside is not None:
+    if setting.outside is not None or finding.id in setting.vain:
         return None
     found = answering(finding.id, setting.named.get(finding.id), setting.remedies.values())
     return found if found is not None and setting.family in found.families else None

@@ -38,7 +38,7 @@ def values(
             found = module.values(facts, target, matrix)
         except FactUnknown as missing:
             raise UndecidedError(f"not seen: {missing}") from None
-    missing_names = [name for name in required if found.get(name) in (None, "")]
+    missing_names = [name for name in required if found.get(name) is None]
     if missing_names:
         raise UndecidedError(f"nothing says what {', '.join(missing_names)} should be")
     return found

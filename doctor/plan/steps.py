@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from doctor.matrix import query
+from doctor.plan.driver_choice import package_row
 from doctor.plan.driver_picks import flavor_for
 from doctor.plan.model import Disturbs, Step, Target
 from doctor.plan.pick import (
@@ -175,21 +175,9 @@ class _Steps:
                 None,
             )
         branch = pick.data[1].branch if pick.data[1] is not None else None
-        found = query.driver_packages(
-            self.matrix, distribution, flavor="open" if flavor == "open" else "proprietary"
-        )
-        own = [
-            item
-            for item in found
-            if item.branch == branch
-            and item.archive == "distribution"
-            and item.purpose != "desktop"
-        ]
-        nvidia = [item for item in found if item.archive == "nvidia"]
-        order = [*own, *nvidia] if self.state.driver_origin == "distribution" else [*nvidia, *own]
-        if not order:
+        chosen = package_row(self.state, self.matrix, flavor, branch)
+        if chosen is None:
             return f"the matrix names no {flavor} driver packages for {distribution.name}", None
-        chosen = order[0]
         stream = f" (after dnf module enable {chosen.dnf_stream})" if chosen.dnf_stream else ""
         where = (
             "NVIDIA's repository" if chosen.archive == "nvidia" else "the distribution's archive"
