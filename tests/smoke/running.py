@@ -45,7 +45,11 @@ def smoke(folder: Path, python: Path, *, host: str = "no-gpu", **asked: Any) -> 
     if host not in _SEEN:
         _SEEN[host] = check(source, CheckOptions(as_of=DAY, label=host))
     events: list[Any] = asked.pop("events", [])
-    people = {name: asked.pop(name) for name in ("cancel", "engine") if name in asked}
+    people = {
+        name: asked.pop(name)
+        for name in ("cancel", "engine")
+        if name in asked and not isinstance(asked[name], str)
+    }
     people["user"] = asked.pop("user", ME)
     runs = folder / "smoke" / f"run-{len(list(folder.glob('smoke/*')))}"
     runs.mkdir(parents=True)

@@ -48,6 +48,16 @@ def test_a_right_engine_passes_every_rung(tmp_path: Path) -> None:
     assert kept["schema"] == "doctor.smoke/1"
 
 
+def test_auto_never_takes_the_cpu(tmp_path: Path) -> None:
+    python = fake_python(tmp_path / "env")
+    report = smoke(tmp_path, python, engine="auto", level="load")
+    assert [(s.name, s.outcome) for s in report.stages] == [("driver", "fail")]
+    assert (report.engine, report.exit_code, report.note) == ("vllm", 6, None)
+    assert report.stages[0].finding is not None
+    assert report.stages[0].finding.id == "smoke.driver-no-gpu"
+    assert not (python.parent / "started.json").exists()
+
+
 def test_the_server_is_on_the_loopback_with_a_random_key_that_is_not_on_its_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
