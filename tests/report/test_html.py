@@ -112,6 +112,12 @@ def test_a_browser_filters(fragment: str, shown: list[str], tmp_path: Path) -> N
 
 
 @pytest.mark.e2e
+def test_a_browser_filters_by_host(tmp_path: Path) -> None:
+    page = render("html", [report(), report(host="gpu-2")])
+    assert _open(page, "filter=gpu-2%20nccl", tmp_path).shown == ["nccl.cumem"]
+
+
+@pytest.mark.e2e
 def test_a_browser_sorts_within_a_group(tmp_path: Path) -> None:
     full = report()
     again = next(item for item in full.findings if item.id == "gpu.on-bus")

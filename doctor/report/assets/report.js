@@ -6,7 +6,7 @@
   const boxes = [...document.querySelectorAll("#bar input[type=checkbox]")];
   const shown = document.querySelector("#shown");
   const rows = [...document.querySelectorAll("tr.finding")].map((row) => ({
-    row, group: row.dataset.group, text: row.textContent.toLowerCase(),
+    row, group: row.dataset.group, text: `${row.closest("section").dataset.host} ${row.textContent}`.toLowerCase(),
   }));
 
   function filter() {
