@@ -167,7 +167,9 @@ def step_lines(step: Step, done: StepView | None) -> detail.Lines:
 def diff_lines(diffs: tuple[str, ...]) -> detail.Lines:
     """Differences as text; the sign in front says what the colour says."""
     styles = {"+": "pass", "-": "fail", "@": "command"}
-    lines: detail.Lines = [[], [("Would change", "head")]] if diffs else []
+    lines: detail.Lines = [[], [("Difference", "head")]] if diffs else []
     for diff in diffs:
-        lines += [[(safe(line), styles.get(line[:1], "dim"))] for line in diff.splitlines()]
+        for line in diff.splitlines():
+            named = line.startswith(("--- ", "+++ "))
+            lines.append([(safe(line), "bold" if named else styles.get(line[:1], "dim"))])
     return lines

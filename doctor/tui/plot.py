@@ -9,7 +9,14 @@ from doctor.tui.header import bar
 from doctor.tui.row import Part, safe
 
 Lines = list[list[Part]]
-WIDTH = 24
+WIDTH = 16
+NAMES = {
+    "first_token_ms": ("first token", "ms"),
+    "request_ms": ("whole request", "ms"),
+    "tokens_per_s": ("throughput", "tokens/s"),
+    "windows_tokens_per_s": ("throughput in each part of the run", "tokens/s"),
+}
+"""Measurements of the load as people call them, and their units."""
 
 
 def number_lines(numbers: Mapping[str, Any]) -> Lines:
@@ -55,11 +62,13 @@ UNITS = {"ms": "ms", "s": "s", "percent": "%", "bytes": "bytes"}
 
 def named(name: str) -> tuple[str, str]:
     """`first_token_ms` -> first token, ms; `tokens_per_s` -> tokens, per s; `peer_slowest_gb_s` -> ..., GB/s."""
+    if name in NAMES:
+        return NAMES[name]
     words = name.split("_")
     if words[-2:] == ["gb", "s"]:
         return safe(" ".join(words[:-2])), "GB/s"
     if words[-2:] == ["per", "s"]:
-        return safe(" ".join(words[:-2])), "per s"
+        return safe(" ".join(words[:-2])), "/s"
     if len(words) > 1 and words[-1] in UNITS:
         return safe(" ".join(words[:-1])), UNITS[words[-1]]
     return safe(" ".join(words)), ""

@@ -67,7 +67,7 @@ class Door:
                 text="this link was used, or is not of this run; start doctor tui --serve anew"
             )
         self._used = True
-        answer = web.HTTPSeeOther("/")
+        answer = web.Response(status=303, headers={"Location": "/"})
         answer.set_cookie(COOKIE, self._cookie, httponly=True, samesite="Strict", path="/")
         return answer
 

@@ -108,6 +108,8 @@ class LogLine(msgspec.Struct, frozen=True):
     who: str
     text: str
     style: str = ""
+    verb: str = ""
+    """What was run."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -135,6 +137,8 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     """When the findings were made; 0 before the first."""
     history: dict[str, tuple[Change, ...]] = {}
     plan: Plan | None = None
+    planned: float = -1.0
+    """The `judged` that the plan was made for."""
     steps: dict[str, StepView] = {}
     reboot: RebootRequired | None = None
     rungs: dict[str, Rung] = {}
@@ -145,6 +149,10 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     failures: dict[str, Failed] = {}
     """By the work that failed: check, plan, fix, smoke."""
     revision: int = 0
+
+    def log_of(self, *verbs: str) -> list[LogLine]:
+        """The lines of these verbs alone."""
+        return [line for line in self.log if line.verb in verbs]
 
     @property
     def failed(self) -> Failed | None:
@@ -196,7 +204,7 @@ def reduce(state: ViewState, event: Happening) -> ViewState:
             revision=state.revision + 1,
         )
     if isinstance(event, PlanReady):
-        return replace(state, plan=msgspec.convert(event.plan, Plan))
+        return replace(state, plan=msgspec.convert(event.plan, Plan), planned=state.judged)
     if isinstance(event, Note):
         return _log(state, event.at, state.verb, event.text)
     if isinstance(event, RunFinished):
@@ -339,5 +347,5 @@ def _smoke(
 
 
 def _log(state: ViewState, at: float, who: str, text: str, style: str = "") -> ViewState:
-    lines = (*state.log[-LOG_LINES + 1 :], LogLine(at, who, text, style))
+    lines = (*state.log[-LOG_LINES + 1 :], LogLine(at, who, text, style, state.verb))
     return msgspec.structs.replace(state, log=lines)

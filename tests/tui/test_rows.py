@@ -144,7 +144,7 @@ def test_numbers_become_bars_with_the_number_beside() -> None:
         "".join(text for text, _ in parts)
         for parts in number_lines({"request_ms": {"p50": 10.0, "p99": 40.0}, "tokens_per_s": 12.5})
     ]
-    assert lines[0] == "request"
-    assert lines[1].count("█") == 6
+    assert lines[0] == "whole request"
+    assert lines[1].count("█") == 4
     assert lines[2].endswith("40 ms")
-    assert "tokens  12.5 per s" in lines
+    assert "throughput  12.5 tokens/s" in lines

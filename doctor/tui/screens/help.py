@@ -91,7 +91,10 @@ def _keys(kind: type) -> list[list[Part]]:
     found = []
     for binding in kind.__dict__.get("BINDINGS", []):
         if isinstance(binding, Binding) and binding.description:
-            keys = " ".join(NAMES.get(key, key) for key in binding.key.split(","))
+            keys = " ".join(
+                NAMES.get(key) or (key.title() if len(key) > 1 else key)
+                for key in binding.key.split(",")
+            )
             found.append(_key(keys, binding.tooltip or binding.description))
     return found
 

@@ -69,9 +69,8 @@ class PlanScreen(DoctorScreen):
 
     def show(self, state: ViewState) -> None:
         """The plan of what is judged now; made anew when that changed."""
-        wanted = (state.judged, self.doctor.wants)
-        if self.is_current and state.findings and not state.working and wanted != self._asked_for:
-            self._asked_for = wanted
+        if self._is_due(state):
+            self._asked_for = (state.judged, self.doctor.wants)
             self.call_later(self._make, state)
         rows = self.query_one(RowList)
         if state.plan is None:
@@ -85,6 +84,15 @@ class PlanScreen(DoctorScreen):
         self.query_one("#head", Static).update(content(self._head(state)))
         self._detail()
 
+    def _is_due(self, state: ViewState) -> bool:
+        """Once for what is judged and wanted now, and not for what came with a plan."""
+        if not self.is_current or not state.findings or state.working:
+            return False
+        told = state.plan is not None and state.planned == state.judged
+        if told and tuple(state.plan.want if state.plan else ()) == self.doctor.wants:
+            return False
+        return (state.judged, self.doctor.wants) != self._asked_for
+
     def _make(self, state: ViewState) -> None:
         self.doctor.set_to_work(
             "plan", acts.planning(self.doctor.origin, state.facts, self.doctor.wants)
@@ -95,7 +103,7 @@ class PlanScreen(DoctorScreen):
         if failed is not None:
             return [[("✗ ", "fail"), (safe(failed.message), "")], [(safe(failed.hint), "dim")]]
         if state.plan is None:
-            return [[("· PLAN  ", "bold"), (_waits(state), "dim")], []]
+            return [[("· PLAN  ", "bold"), (_waits(state), "dim")]]
         approved = f"{len(self._approved)} approved" if self._approved else "none approved"
         said = f"  {approved}; space approves, d tries it dry, F does it"
         if not self.doctor.origin.is_live or self.doctor.read_only:
@@ -200,7 +208,6 @@ class PlanScreen(DoctorScreen):
             dry_run=dry_run,
         )
         if self.doctor.set_to_work("dry run" if dry_run else "fix", work, acts=True):
-            self._asked_for = (self.doctor.state.judged, self.doctor.wants)
             self.call_later(self.app.switch_mode, "run")
 
     def action_copy(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -58,7 +59,7 @@ class RunScreen(DoctorScreen):
         """Steps and log as they stand."""
         self.query_one("#head", Static).update(content(run_head(state, time.time())))
         self.query_one("#rows", RowList).set_rows([step_row(item) for item in state.steps.values()])
-        self.query_one("#log", RowList).set_rows(log_rows(state.log))
+        self.query_one("#log", RowList).set_rows(log_rows(state.log_of("fix", "undo")))
         self._detail()
 
     def _detail(self) -> None:
@@ -76,10 +77,12 @@ class RunScreen(DoctorScreen):
 
     def action_log(self) -> None:
         """To the log."""
+        self.add_class("-log")
         self.query_one("#log", RowList).focus()
 
     def action_back(self) -> None:
         """To the steps."""
+        self.remove_class("-log")
         self.query_one("#rows", RowList).focus()
 
     def action_cancel(self) -> None:
@@ -116,7 +119,7 @@ def run_head(state: ViewState, now: float) -> list[list[Part]]:
         task = f"{safe(at.id)}: {safe(at.task or at.say)}" if at else "probing, planning, judging"
         return [first, [("  " + task, "dim")]]
     if not steps:
-        return [[("· NO RUN  ", "bold"), ("nothing has been done in this session", "dim")], []]
+        return [[("· NO RUN  ", "bold"), ("nothing has been done in this session", "dim")]]
     counts: dict[str, int] = {}
     for item in steps:
         counts[item.status] = counts.get(item.status, 0) + 1
@@ -162,7 +165,7 @@ def step_lines(step: StepView) -> detail.Lines:
     return lines + diff_lines(step.diffs)
 
 
-def log_rows(log: tuple[LogLine, ...]) -> list[Row]:
+def log_rows(log: Sequence[LogLine]) -> list[Row]:
     """The log, a line a row."""
     rows = []
     for number, line in enumerate(log):

@@ -83,7 +83,7 @@ class SmokeScreen(DoctorScreen):
         self.query_one("#rows", RowList).set_rows(
             [rung_row(name, state.rungs.get(name), now) for name in LADDER]
         )
-        self.query_one("#log", RowList).set_rows(log_rows(state.log))
+        self.query_one("#log", RowList).set_rows(log_rows(state.log_of("smoke")))
         self._detail()
 
     def _detail(self) -> None:
@@ -103,10 +103,12 @@ class SmokeScreen(DoctorScreen):
 
     def action_log(self) -> None:
         """To the log."""
+        self.add_class("-log")
         self.query_one("#log", RowList).focus()
 
     def action_back(self) -> None:
         """To the ladder."""
+        self.remove_class("-log")
         self.query_one("#rows", RowList).focus()
 
     def action_start(self) -> None:
@@ -152,10 +154,10 @@ def smoke_head(state: ViewState) -> list[list[Part]]:
     ended = [rung for rung in state.rungs.values() if rung.outcome != "running"]
     if state.working == "smoke" or (state.rungs and not state.smoke_verdict):
         line: list[Part] = [("· CLIMBING  ", "bold"), *bar(len(ended), len(LADDER))]
-        return [[*line, (f" {len(ended)} of {len(LADDER)} rungs", "")], []]
+        return [[*line, (f" {len(ended)} of {len(LADDER)} rungs", "")]]
     if not state.rungs:
         said = "S climbs to the rung under the cursor; it stops at the first that breaks"
-        return [[("· NOT RUN  ", "bold"), (said, "dim")], []]
+        return [[("· NOT RUN  ", "bold"), (said, "dim")]]
     glyph, style = VERDICTS.get(state.smoke_verdict, ("?", "unknown"))
     all_ms = sum(rung.ms for rung in state.rungs.values())
     first: list[Part] = [

@@ -24,15 +24,15 @@ class FilterBox(Input):
     def open(self) -> None:
         """Show it, ready to type."""
         self.display = True
-        self.focus()
+        self.screen.set_focus(self)  # at once: the next key is the first letter
 
     def action_leave(self) -> None:
         """All rows again."""
         self.value = ""
         self.display = False
-        self.screen.query_one(self._back_to).focus()
+        self.screen.set_focus(self.screen.query_one(self._back_to))
 
     def action_keep(self) -> None:
         """Back to what is left."""
         self.display = bool(self.value)
-        self.screen.query_one(self._back_to).focus()
+        self.screen.set_focus(self.screen.query_one(self._back_to))

@@ -64,6 +64,7 @@ class RowList(ScrollView, can_focus=True):
         self.rows: list[Row] = []
         self._empty = empty
         self._follow = follow
+        """Whether the cursor goes with the last row while it is on it."""
         self._styles: dict[str, Style] = {}
 
     @property
@@ -76,21 +77,20 @@ class RowList(ScrollView, can_focus=True):
         before = self.row
         if empty is not None:
             self._empty = empty
-        at_end = self._follow and self.scroll_offset.y >= self.max_scroll_y - 1
+        at_end = self._follow and self.cursor >= len(self.rows) - 1
         self.rows = rows
         self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(rows))
         index = -1
         if before is not None:
             index = next((n for n, row in enumerate(rows) if row.key == before.key), -1)
-        if index < 0:
+        if at_end:
+            index = len(rows) - 1
+        elif index < 0:
             index = self._selectable(min(max(0, self.cursor), len(rows) - 1), 1)
         moved = index != self.cursor or (rows and before is None)
         self.set_reactive(RowList.cursor, index)
         self.refresh()
-        if at_end:
-            self.scroll_end(animate=False, immediate=True)
-        else:
-            self._into_view()
+        self._into_view()
         if moved or (before is not None and self.row != before):
             self.post_message(self.Moved(self, self.row))
 
@@ -174,6 +174,14 @@ class RowList(ScrollView, can_focus=True):
             self.action_fold()
         else:
             self.action_choose()
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that was on its way when the focus went on belongs there: the first letters of a filter."""
+        focused = self.screen.focused
+        if focused is not None and focused is not self:
+            event.stop()
+            event.prevent_default()
+            focused.post_message(events.Key(event.key, event.character))
 
     def on_resize(self) -> None:
         """Keep the cursor in sight."""

@@ -53,5 +53,6 @@ class TopBar(Horizontal):
     def _origin(self) -> Content:
         app = cast("DoctorApp", self.app)
         kind, label = app.origin.kind, app.origin.label
-        said = "live: this host" if kind == "live" else f"{kind}: {safe(label)}, read only"
-        return Content(said + ("  (served, read only)" if app.read_only else ""))
+        said = "live: this host" if kind == "live" else f"{kind}: {safe(label)}"
+        notes = ["served"] * app.read_only + ["read only"] * (app.read_only or kind != "live")
+        return Content(", ".join([said, *notes]))

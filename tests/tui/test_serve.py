@@ -1,0 +1,186 @@
+"""The served page: one link that opens once, a cookie that no page can read or send, nobody from elsewhere, and nothing that acts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from doctor.errors import UsageError
+from doctor.tui.serve import COOKIE, SESSIONS, GuardedServer, _listen
+from tests.tui import chromium
+
+
+@asynccontextmanager
+async def served(command: list[str] | None = None) -> AsyncIterator[tuple[GuardedServer, str]]:
+    """A server in this process; its command is only run where a websocket opens."""
+    listening = _listen(0)
+    port = listening.getsockname()[1]
+    server = GuardedServer(command or ["/bin/cat"], port)
+    runner = web.AppRunner(await server._make_app(), shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.SockSite(runner, listening)
+    await site.start()
+    try:
+        yield server, f"http://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def run(test: Callable[[GuardedServer, str, aiohttp.ClientSession], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with served() as (server, url), aiohttp.ClientSession(cookie_jar=jar) as session:
+            await test(server, url, session)
+
+    asyncio.run(whole())
+
+
+async def status(session: aiohttp.ClientSession, url: str, **headers: str) -> int:
+    async with session.get(url, headers=headers, allow_redirects=False) as answer:
+        return answer.status
+
+
+def test_nothing_without_the_cookie() -> None:
+    async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        for path in (
+            "/",
+            "/ws",
+            "/static/js/textual.js",
+            "/download/x",
+            "/?token=wrong",
+            "/?token=",
+        ):
+            assert await status(session, url + path, Origin=url) == 403, path
+
+    run(test)
+
+
+def test_the_link_opens_once_and_becomes_a_cookie() -> None:
+    async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        async with session.get(server.door.link, allow_redirects=False) as answer:
+            assert answer.status == 303
+            assert answer.headers["Location"] == "/"
+            cookie = answer.headers["Set-Cookie"]
+        assert cookie.startswith(f"{COOKIE}=")
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert server.door.token not in cookie
+        async with session.get(url + "/") as answer:
+            page = await answer.text()
+            assert answer.status == 200
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+            assert answer.headers["Referrer-Policy"] == "no-referrer"
+            assert answer.headers["X-Frame-Options"] == "DENY"
+        assert re.findall(r"https?://(?!127\.0\.0\.1)", page) == []
+        session.cookie_jar.clear()
+        assert await status(session, server.door.link) == 403
+
+    run(test)
+
+
+def test_another_host_or_page_is_refused_even_with_the_cookie() -> None:
+    async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        await status(session, server.door.link)
+        assert await status(session, url + "/") == 200
+        port = url.rpartition(":")[2]
+        for host in ("evil.example", f"localhost:{port}", f"evil.example:{port}", "127.0.0.1"):
+            assert await status(session, url + "/", Host=host) == 403, host
+        for origin in ("http://evil.example", "null", "http://127.0.0.1:1", url + ".evil.example"):
+            assert await status(session, url + "/ws", Origin=origin) == 403, origin
+            assert await status(session, url + "/", Origin=origin) == 403, origin
+        assert await status(session, url + "/ws") == 403, "a websocket without an Origin"
+        async with session.post(url + "/") as answer:
+            assert answer.status == 405
+
+    run(test)
+
+
+def test_a_websocket_of_the_own_page_opens_and_too_many_do_not() -> None:
+    async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        await status(session, server.door.link)
+        sockets = [await session.ws_connect(url + "/ws", origin=url) for _ in range(SESSIONS)]
+        assert await status(session, url + "/ws", Origin=url) == 503
+        for socket in sockets:
+            await socket.close()
+
+    run(test)
+
+
+def test_the_command_line_is_quoted() -> None:
+    server = GuardedServer(["/usr/bin/doctor", "tui", "--from", "x; touch /tmp/owned $(id)"], 1)
+    assert server.command == "/usr/bin/doctor tui --from 'x; touch /tmp/owned $(id)'"
+
+
+def test_it_listens_on_loopback_and_says_when_it_cannot() -> None:
+    listening = _listen(0)
+    listening.listen()
+    assert listening.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(UsageError, match="port"):
+        _listen(listening.getsockname()[1])
+    listening.close()
+
+
+@contextmanager
+def doctor_serves(*arguments: str) -> Iterator[str]:
+    """The real command; the link that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "doctor", "tui", "--serve", "--port", "0", *arguments],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://\S+", process.stderr.readline())
+        assert found is not None
+        yield found[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            process.stderr.close()  # type: ignore[union-attr]
+
+
+@pytest.mark.e2e
+def test_a_browser_shows_it_takes_keys_and_refuses_a_fix(tmp_path: Path) -> None:
+    if chromium.BINARY is None:
+        pytest.fail("needs Chromium: apt-get install chromium")
+
+    async def whole(link: str) -> None:
+        async with chromium.page(link) as page:
+            for _ in range(300):
+                await asyncio.sleep(0.1)
+                if await page.evaluate("document.body.classList.contains('-first-byte')"):
+                    break
+            assert await page.evaluate("location.search") == ""
+            assert await page.evaluate("document.cookie") == ""
+            await asyncio.sleep(5)
+            await page.picture(tmp_path / "host.png")
+            await page.click(300, 500)
+            for key in ("2", "F"):
+                await page.key(key)
+                await asyncio.sleep(2)
+            await page.picture(tmp_path / "plan.png")
+
+    with doctor_serves("--demo", "nouveau") as link:
+        asyncio.run(whole(link))
+    first, second = (tmp_path / name for name in ("host.png", "plan.png"))
+    assert first.read_bytes() != second.read_bytes()
+    assert min(first.stat().st_size, second.stat().st_size) > 20_000
+    kept = Path(__file__).parents[2] / "build" / "screens"
+    kept.mkdir(parents=True, exist_ok=True)
+    for picture in (first, second):
+        shutil.copy(picture, kept)
