@@ -6,20 +6,21 @@ import asyncio
 import signal
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import Key
 from textual.filter import LineFilter
+from textual.widgets import Input
 
 from doctor.errors import DoctorError
 from doctor.exit_codes import ExitCode
-from doctor.tui import acts, look
+from doctor.tui import acts, exporting, look
 from doctor.tui.bridge import Bridge, EngineEvents, Start
 from doctor.tui.commands import DoctorCommands
 from doctor.tui.origin import Origin
-from doctor.tui.reporting import HostNames, export, rendered, report_of
+from doctor.tui.reporting import HostNames
 from doctor.tui.row import Part, safe
 from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.screens.confirm import ConfirmScreen
@@ -27,7 +28,6 @@ from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.host import HostScreen
 from doctor.tui.screens.matrix import MatrixScreen
 from doctor.tui.screens.plan import PlanScreen
-from doctor.tui.screens.prompt import PromptScreen
 from doctor.tui.screens.run import RunScreen
 from doctor.tui.screens.smoke import SmokeScreen
 from doctor.tui.state import Failed, ViewState, reduce_all
@@ -99,6 +99,12 @@ class DoctorApp(App[int]):
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self._leave, int(ExitCode.INTERRUPTED))
         self.call_after_refresh(self.action_look)
+
+    def on_key(self, event: Key) -> None:
+        """A letter that was on its way when the focus went to an input belongs there: the first of a filter."""
+        if event.is_printable and isinstance(self.focused, Input):
+            event.prevent_default()
+            self.focused.post_message(Key(event.key, event.character))
 
     def host_name(self) -> HostName | None:
         """What the host is called, once that is known."""
@@ -195,31 +201,7 @@ class DoctorApp(App[int]):
 
     def action_export(self) -> None:
         """The report to a file, or to the browser where the app is served."""
-        if not self.state.findings:
-            self.notify("there is no report yet", severity="warning")
-            return
-        name = f"doctor-{self.host_label().replace('/', '-').replace(' ', '-')}.txt"
-        said: list[list[Part]] = [[("The suffix says the format: .txt or .json", "dim")]]
-        self.push_screen(PromptScreen("Export the report to", said, name), self._export)
-
-    def _export(self, path: str | None) -> None:
-        if path is None:
-            return
-        try:
-            report = report_of(self.state, self.origin.as_of)
-            if self.read_only:
-                self._deliver(rendered(report, Path(path)), Path(path).name)
-                return
-            export(report, Path(path))
-        except DoctorError as error:
-            self.notify(f"{error.message}\n{error.hint}", severity="error", markup=False)
-        else:
-            self.notify(path, title="written", markup=False)
-
-    def _deliver(self, text: str, name: str) -> None:
-        from io import StringIO
-
-        self.deliver_text(StringIO(text), save_filename=name)
+        exporting.ask(self)
 
     async def action_quit(self) -> None:
         """Leave; a fix or a smoke run is ended first, in good order."""

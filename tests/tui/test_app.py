@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button
 
 from doctor.events import CheckFinished, FactsReady, ProbeStarted, RunFinished, RunStarted
+from doctor.tui import exporting
 from doctor.tui.app import DoctorApp
 from doctor.tui.bridge import Cancel
 from doctor.tui.origin import Origin
@@ -157,7 +158,7 @@ def test_a_finding_is_copied_and_a_report_exported(tmp_path: Path) -> None:
         await pilot.press("y")
         assert app.clipboard.startswith("✗ FAIL cuda.libcuda-stub")
         for name in ("a.txt", "a.json", "a.txt", "a.pdf"):
-            app._export(str(tmp_path / name))
+            exporting.bring(app, str(tmp_path / name))
         await pilot.pause(0.1)
         assert "no such" not in text(app)
 

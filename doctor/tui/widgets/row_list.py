@@ -175,14 +175,6 @@ class RowList(ScrollView, can_focus=True):
         else:
             self.action_choose()
 
-    def on_key(self, event: events.Key) -> None:
-        """A key that was on its way when the focus went on belongs there: the first letters of a filter."""
-        focused = self.screen.focused
-        if focused is not None and focused is not self:
-            event.stop()
-            event.prevent_default()
-            focused.post_message(events.Key(event.key, event.character))
-
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
         self.virtual_size = Size(max(1, self.scrollable_content_region.width), len(self.rows))

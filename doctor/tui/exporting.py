@@ -1,0 +1,42 @@
+"""Asks where the report is to go, and brings it there: a file of this host, or a download where the app is served."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from doctor.errors import DoctorError
+from doctor.tui.reporting import EXPORTS, export, rendered, report_of
+from doctor.tui.row import Part
+from doctor.tui.screens.prompt import PromptScreen
+
+if TYPE_CHECKING:
+    from doctor.tui.app import DoctorApp
+
+
+def ask(app: DoctorApp) -> None:
+    """The name of the file; its suffix is the format."""
+    if not app.state.findings:
+        app.notify("there is no report yet", severity="warning")
+        return
+    name = f"doctor-{app.host_label().replace('/', '-').replace(' ', '-')}.txt"
+    said: list[list[Part]] = [[(f"The suffix says the format: {', '.join(EXPORTS)}", "dim")]]
+    app.push_screen(PromptScreen("Export the report to", said, name), lambda path: bring(app, path))
+
+
+def bring(app: DoctorApp, answer: str | None) -> None:
+    """Write or send it. A served app writes nothing here."""
+    if answer is None:
+        return
+    path = Path(answer)
+    try:
+        report = report_of(app.state, app.origin.as_of)
+        if app.read_only:
+            app.deliver_text(StringIO(rendered(report, path) + "\n"), save_filename=path.name)
+            return
+        export(report, path)
+    except DoctorError as error:
+        app.notify(f"{error.message}\n{error.hint}", severity="error", markup=False)
+    else:
+        app.notify(answer, title="written", markup=False)
