@@ -17,27 +17,10 @@ from doctor.plan.model import Step
 from doctor.plan.remedy import RANK, Remedy, answering, before
 from doctor.plan.role_vars import UndecidedError
 
-ORDER = [
-    "release_hold",
-    "kernel_headers",
-    "nvidia_repo",
-    "nouveau_off",
-    "nvidia_driver",
-    "driver_lock",
-    "fabric_manager",
-    "persistence",
-    "limits",
-    "shm",
-    "container_engine",
-    "container_toolkit",
-    "cdi_spec",
-    "cgroup",
-    "cuda_toolkit",
-    "nccl",
-    "ld_path",
-    "wsl",
-    "engine_env",
-]
+ORDER = (
+    "release_hold kernel_headers nvidia_repo nouveau_off nvidia_driver fabric_manager driver_lock persistence "
+    "container_engine container_toolkit cdi_spec cgroup limits shm cuda_toolkit nccl ld_path wsl engine_env"
+).split()
 """Roles in the order of the stack, where needs leave it open; what has none comes last."""
 
 UNDO = {
@@ -137,10 +120,10 @@ def _drafted(draft: Step, setting: Setting, values: Values) -> Step:
 
 
 def _disturbance(draft: Step, remedy: Remedy) -> Any:
-    """The graver of both, except that a first driver needs no reboot where nothing is loaded: the role says if it does."""
-    if remedy.disturbs == "reboot" and draft.disturbs == "gpu":
-        return "gpu"
-    return max(draft.disturbs, remedy.disturbs, key=RANK.__getitem__)
+    """The role's own word; only for the driver the host decides: where nouveau has the GPU nothing goes without a reboot."""
+    if remedy.disturbs == "gpu" and draft.disturbs == "reboot":
+        return "reboot"
+    return remedy.disturbs
 
 
 def _from_remedy(remedy: Remedy, values: Values) -> Step:

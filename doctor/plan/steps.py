@@ -131,7 +131,7 @@ class _Steps:
                 "remove the file and rebuild the initramfs",
             )
         changes = [_said(row), packages]
-        disturbs: Disturbs = "reboot" if row.have is not None or self.state.nouveau else "gpu"
+        disturbs: Disturbs = "reboot" if self.state.nouveau else "gpu"
         if self.state.driver_origin == "runfile":
             changes.insert(0, "uninstall what the .run installer left, by its own uninstaller")
         elif (

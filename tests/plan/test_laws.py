@@ -182,7 +182,7 @@ def test_steps_go_from_the_driver_up(description: dict[str, Any], specs: tuple[s
     from doctor.plan.planner import ORDER
 
     plan = plan_of(description, *specs)
-    positions = [ORDER.index(step.id) for step in plan.steps if step.id in ORDER]
+    positions = [(step.wave, ORDER.index(step.id)) for step in plan.steps if step.id in ORDER]
     assert positions == sorted(positions)
     assert all(step.changes and step.undo for step in plan.steps)
     assert (plan.status == "changes") == (plan.exit_code == 1 and plan.conflict is None)

@@ -239,3 +239,11 @@ def test_shipped_roles_are_sound() -> None:
         assert name not in before(name, shipped)
         assert remedy.say
         assert all(var.startswith(f"{name}_") for var in remedy.vars), name
+
+
+def test_the_order_of_the_stack_agrees_with_what_roles_need() -> None:
+    from doctor.plan.planner import ORDER
+
+    shipped = remedies()
+    for name, remedy in shipped.items():
+        assert all(ORDER.index(need) < ORDER.index(name) for need in remedy.needs), name
