@@ -13,7 +13,7 @@ from doctor.errors import DoctorError, RemedyError, UsageError
 from doctor.events import Note
 from doctor.plan.model import Step, digest
 from doctor.remedy import lock
-from doctor.remedy.job import FixOptions, Job
+from doctor.remedy.job import FixOptions, Job, manager_of
 from doctor.remedy.journal import Journal, Record
 from doctor.remedy.runner import RoleResult
 from doctor.remedy.session import Session
@@ -106,9 +106,11 @@ def resume(job: Job, run: Run, *, after_reboot: bool = False) -> FixReport:
         before = str((journal.last("started") or {}).get("verdict", ""))
         _wait_for_leftovers(job, run)
         boot = str(job.do("boot_id")["id"])
-        _repair(job, journal)
+        report = job.look()
+        if _repair(job, journal, manager_of(report)):
+            report = job.look()
         journal.add("resumed", boot_id=boot, after_reboot=after_reboot)
-        session = Session(job, run, steps, job.look())
+        session = Session(job, run, steps, report)
         _take_over(session, boot)
         ordered = journal.last("reboot-ordered")
         if after_reboot and (ordered is None or ordered["boot_id"] == boot or not boot):
@@ -178,10 +180,8 @@ def _wait_for_leftovers(job: Job, run: Run) -> None:
         time.sleep(1)
 
 
-def _repair(job: Job, journal: Journal) -> None:
-    """A package transaction that was killed is finished before anything else; what is there decides how."""
-    from doctor.remedy.host.command import which
-
+def _repair(job: Job, journal: Journal, manager: str) -> bool:
+    """Finish a package transaction that was killed, before anything else. Whether there was a step to repair."""
     half: Any = None
     for record in journal.records():
         if record["what"] == "step-begun":
@@ -189,7 +189,8 @@ def _repair(job: Job, journal: Journal) -> None:
         elif record["what"] in ("step-ended", "step-left"):
             half = None
     if half is None:
-        return
-    said = job.do("repair", manager="apt" if which("dpkg") else "dnf")["why"]
+        return False
+    said = job.do("repair", manager=manager)["why"]
     if said:
         raise RemedyError(said, "put the packages right, then doctor fix --resume")
+    return True

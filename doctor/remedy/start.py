@@ -94,7 +94,7 @@ def resume(
     cancel: CancelToken | None = None,
 ) -> FixReport:
     """The run that was left half way, with what was asked for then; what is allowed may grow."""
-    state = open_state()
+    state = open_state(create=False)
     run = state.run(run_id) if run_id is not None else newest(state)
     then = approved(run).options
     joined = msgspec.structs.replace(
@@ -128,9 +128,9 @@ def undo(
     cancel: CancelToken | None = None,
 ) -> UndoReport:
     """An earlier run of this host."""
-    _trusted(asked)
-    state = open_state()
+    state = open_state(create=False)
     run = state.run(run_id)
+    _trusted(asked)
     found: UndoReport = _reported(
         "undo", asked, look_and_plan, emit, state, run, ask, cancel, lambda job: undo_run(job, run)
     )
