@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
@@ -16,20 +17,14 @@ from textual.widgets import Input
 
 from doctor.errors import DoctorError
 from doctor.exit_codes import ExitCode
-from doctor.tui import acts, exporting, look
+from doctor.tui import acts, look
 from doctor.tui.bridge import Bridge, EngineEvents, Start
 from doctor.tui.commands import DoctorCommands
 from doctor.tui.origin import Origin
 from doctor.tui.reporting import HostNames
 from doctor.tui.row import Part, safe
 from doctor.tui.screens.base import DoctorScreen
-from doctor.tui.screens.confirm import ConfirmScreen
-from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.host import HostScreen
-from doctor.tui.screens.matrix import MatrixScreen
-from doctor.tui.screens.plan import PlanScreen
-from doctor.tui.screens.run import RunScreen
-from doctor.tui.screens.smoke import SmokeScreen
 from doctor.tui.state import Failed, ViewState, reduce_all
 
 if TYPE_CHECKING:
@@ -37,6 +32,17 @@ if TYPE_CHECKING:
 
 FLUSH = 0.05
 """Seconds between two drawings of a state that changes all the time."""
+
+
+def later(mode: str) -> Callable[[], DoctorScreen]:
+    """A screen whose module is read when somebody goes there."""
+
+    def make() -> DoctorScreen:
+        module = import_module(f"doctor.tui.screens.{mode}")
+        made: DoctorScreen = getattr(module, f"{mode.capitalize()}Screen")()
+        return made
+
+    return make
 
 
 class DoctorApp(App[int]):
@@ -47,10 +53,10 @@ class DoctorApp(App[int]):
     COMMANDS = {DoctorCommands}
     MODES = {
         "host": HostScreen,
-        "plan": PlanScreen,
-        "run": RunScreen,
-        "smoke": SmokeScreen,
-        "matrix": MatrixScreen,
+        "plan": later("plan"),
+        "run": later("run"),
+        "smoke": later("smoke"),
+        "matrix": later("matrix"),
     }
     DEFAULT_MODE = "host"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -170,6 +176,8 @@ class DoctorApp(App[int]):
 
     def ask_person(self, step: str, question: str) -> bool:
         """Asked from the engine's thread: waits for the answer, or for the end of the work."""
+        from doctor.tui.screens.confirm import ConfirmScreen
+
         answered = threading.Event()
         answers: list[bool] = []
 
@@ -197,10 +205,14 @@ class DoctorApp(App[int]):
 
     def action_help(self) -> None:
         """The keys that work here."""
+        from doctor.tui.screens.help import HelpScreen
+
         self.push_screen(HelpScreen(self.screen))
 
     def action_export(self) -> None:
         """The report to a file, or to the browser where the app is served."""
+        from doctor.tui import exporting
+
         exporting.ask(self)
 
     async def action_quit(self) -> None:
@@ -209,6 +221,8 @@ class DoctorApp(App[int]):
         if job is None or not job.at_work or not job.acts:
             self._leave(int(ExitCode.HEALTHY))
             return
+        from doctor.tui.screens.confirm import ConfirmScreen
+
         lines: list[list[Part]] = [
             [(f"The {job.name} on {self.host_label()} is ended in good order first.", "")]
         ]

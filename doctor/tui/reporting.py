@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from doctor.facts.identity import HostName
 
-EXPORTS = (".txt", ".json")
+MODULES = {".html": "html", ".md": "markdown", ".csv": "csv_", ".sarif": "sarif", ".xml": "junit"}
+"""Suffix -> module of doctor.report that renders many reports at once."""
+EXPORTS = (".txt", ".json", *MODULES)
 
 
 def report_of(state: ViewState, as_of: date | None = None) -> Report:
@@ -91,6 +93,11 @@ def rendered(report: Report, path: Path) -> str:
         from doctor.report import text
 
         return text.render(report, text.Look(width=80, verbose=True))
+    if path.suffix in MODULES:
+        from importlib import import_module
+
+        text_: str = import_module(f"doctor.report.{MODULES[path.suffix]}").render([report])
+        return text_
     raise UsageError(
         f"{path.name}: the suffix says the format", f"it is one of {', '.join(EXPORTS)}"
     )

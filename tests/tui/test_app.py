@@ -157,7 +157,7 @@ def test_a_finding_is_copied_and_a_report_exported(tmp_path: Path) -> None:
     async def then(pilot: Pilot[int]) -> None:
         await pilot.press("y")
         assert app.clipboard.startswith("✗ FAIL cuda.libcuda-stub")
-        for name in ("a.txt", "a.json", "a.txt", "a.pdf"):
+        for name in ("a.txt", "a.json", "a.html", "a.md", "a.txt", "a.pdf"):
             exporting.bring(app, str(tmp_path / name))
         await pilot.pause(0.1)
         assert "no such" not in text(app)
@@ -165,6 +165,8 @@ def test_a_finding_is_copied_and_a_report_exported(tmp_path: Path) -> None:
     play(app, then)
     assert (tmp_path / "a.txt").read_text().startswith("✗ BROKEN")
     assert '"doctor.report/1"' in (tmp_path / "a.json").read_text()
+    assert "cuda.libcuda-stub" in (tmp_path / "a.html").read_text()
+    assert "cuda.libcuda-stub" in (tmp_path / "a.md").read_text()
     assert not (tmp_path / "a.pdf").exists()
 
 

@@ -1,0 +1,154 @@
+"""How soon the app is there and how soon a key is answered: `python -m tests.tui.bench [--rounds N]`.
+
+First paint is compared with an empty Textual app in the same run, both in a pseudo-terminal, alternately; keys are timed
+inside one process over five thousand findings, from the key to the bytes for the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from textual._compositor import CompositorUpdate
+from textual.events import Key
+
+from doctor.events import CheckFinished, FactsReady, RunFinished, RunStarted
+from doctor.tui.app import DoctorApp
+from doctor.tui.origin import Origin
+from tests.tui.play import idle, told
+
+EMPTY = """
+from textual.app import App
+from textual.widgets import Static
+class Empty(App):
+    def compose(self):
+        yield Static("FIRST-PAINT")
+Empty().run()
+"""
+MANY = 5000
+
+
+def first_paint(argv: Sequence[str], marker: bytes) -> tuple[float, float]:
+    """Seconds, and seconds of CPU, from the start of the process until the terminal is told the marker."""
+    started = time.perf_counter()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm-256color"
+        os.execv(argv[0], list(argv))
+    seen = b""
+    try:
+        while marker not in seen and time.perf_counter() - started < 60:
+            if select.select([terminal], [], [], 1)[0]:
+                with contextlib.suppress(OSError):
+                    seen += os.read(terminal, 65536)
+        spent = time.perf_counter() - started
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        _, _, usage = os.wait4(pid, 0)
+        os.close(terminal)
+    return spent, usage.ru_utime + usage.ru_stime
+
+
+def paints(rounds: int) -> dict[str, tuple[float, float]]:
+    """Best of each."""
+    asked = {
+        "empty": ([sys.executable, "-c", EMPTY], b"FIRST-PAINT"),
+        "doctor": ([sys.executable, "-m", "doctor", "tui"], b"1 Host"),
+    }
+    found = [{name: first_paint(*each) for name, each in asked.items()} for _ in range(rounds)]
+    return {
+        name: (min(each[name][0] for each in found), min(each[name][1] for each in found))
+        for name in asked
+    }
+
+
+def many() -> Origin:
+    """Five thousand findings in fifty areas."""
+    events: list[object] = [RunStarted(verb="check", source="made"), FactsReady(facts={})]
+    for number in range(MANY):
+        outcome = ("fail", "warn", "unknown")[number % 3]
+        finding = {
+            "id": f"area{number % 50}.fault-{number}",
+            "title": f"Claim {number}",
+            "outcome": outcome,
+            "severity": "warn" if outcome == "warn" else "error",
+            "message": f"value {number * 7919 % 10007} is not what it should be on this host",
+        }
+        events.append(CheckFinished(finding=finding))
+    events.append(RunFinished(verdict="broken", exit_code=1))
+    return told(events)  # type: ignore[arg-type]
+
+
+def keys() -> dict[str, float]:
+    """Milliseconds from key to paint, the median and the worst but one of each kind of key."""
+    app = DoctorApp(many())
+    found: dict[str, float] = {}
+
+    async def whole() -> None:
+        async with app.run_test(size=(120, 36)) as pilot:
+            await idle(app, pilot)
+            written: list[float] = []
+            driver = app._driver
+            assert driver is not None
+
+            def display(screen: object, update: object) -> None:
+                if isinstance(update, CompositorUpdate):  # headless apps stop before the bytes
+                    update.render_segments(app.console)
+                    written.append(time.perf_counter())
+
+            app._display = display  # type: ignore[method-assign,assignment]
+
+            async def timed(name: str, presses: Sequence[tuple[str, str | None]]) -> None:
+                spent = []
+                for key, letter in presses:
+                    written.clear()
+                    started = time.perf_counter()
+                    driver.send_message(Key(key, letter))
+                    while not written and time.perf_counter() - started < 1:
+                        await asyncio.sleep(0.0005)
+                    spent.append((written[0] - started) * 1000 if written else 1000.0)
+                    await pilot.pause(0.03)
+                found[f"{name} median"] = round(statistics.median(spent), 1)
+                found[f"{name} worst but one"] = round(sorted(spent)[-2], 1)
+
+            await timed("down", [("down", None)] * 30)
+            await timed("page", [("pagedown", None)] * 15)
+            await timed("ends", [("end", None), ("home", None)] * 5)
+            await pilot.press("slash")
+            await timed("filter", [(letter, letter) for letter in "value7919"])
+            await timed("unfilter", [("backspace", None)] * 8)
+
+    asyncio.run(whole())
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args(argv).rounds
+    spent = paints(rounds)
+    empty, doctor = spent["empty"], spent["doctor"]
+    shown = {
+        "first paint, seconds": {name: round(each[0], 3) for name, each in spent.items()},
+        "first paint, seconds of CPU": {name: round(each[1], 3) for name, each in spent.items()},
+        "doctor / empty Textual app": round(doctor[0] / empty[0], 2),
+        "over an empty Textual app, seconds (aim 0.5)": round(doctor[0] - empty[0], 3),
+        f"key to paint over {MANY} findings, ms (aim 50)": keys(),
+    }
+    print(json.dumps(shown, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

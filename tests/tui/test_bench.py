@@ -1,0 +1,45 @@
+"""A key costs what is on the screen, not what is in the list; times are printed by `python -m tests.tui.bench`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from textual.pilot import Pilot
+
+from doctor.tui.app import DoctorApp
+from doctor.tui.widgets.row_list import RowList
+from tests.tui import bench
+from tests.tui.play import play
+
+
+def test_five_thousand_findings_draw_only_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = DoctorApp(bench.many())
+    drawn: list[int] = []
+    render_line = RowList.render_line
+
+    def counted(self: RowList, y: int) -> object:
+        drawn.append(y)
+        return render_line(self, y)
+
+    async def then(pilot: Pilot[int]) -> None:
+        rows = app.screen.query_one("#rows", RowList)
+        assert sum(row.selectable for row in rows.rows) == bench.MANY
+        monkeypatch.setattr(RowList, "render_line", counted)
+        for key in ("down", "pagedown", "end", "home"):
+            drawn.clear()
+            await pilot.press(key)
+            await pilot.pause(0.05)
+            assert 0 < len(drawn) <= 4 * 36, key
+
+    play(app, then)
+
+
+@pytest.mark.bench
+def test_bench_prints_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--rounds", "1"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["doctor / empty Textual app"] > 0
+    assert all(
+        value > 0 for value in shown["key to paint over 5000 findings, ms (aim 50)"].values()
+    )
