@@ -41,7 +41,21 @@ import resource
 
 from ansible.module_utils.basic import AnsibleModule
 
-ABOVE = ("python", "doctor", "ansible", "sudo", "su", "sh", "bash", "dash", "zsh", "fish", "ksh", "env", "timeout")
+ABOVE = (
+    "python",
+    "doctor",
+    "ansible",
+    "sudo",
+    "su",
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "fish",
+    "ksh",
+    "env",
+    "timeout",
+)
 UNITS = {"memlock": 1024, "stack": 1024, "nofile": 1, "nproc": 1}
 
 
@@ -55,7 +69,10 @@ def ancestors():
         except OSError:
             break
         name = text[text.index("(") + 1 : text.rindex(")")]
-        if not any(name == known or (name.startswith(known) and known in ("python", "ansible", "doctor")) for known in ABOVE):
+        if not any(
+            name == known or (name.startswith(known) and known in ("python", "ansible", "doctor"))
+            for known in ABOVE
+        ):
             break
         found.append(pid)
         pid = int(text[text.rindex(")") + 2 :].split()[1])
@@ -66,7 +83,11 @@ def number(name, value):
     """A limit as the kernel counts it."""
     if value is None:
         return None
-    return resource.RLIM_INFINITY if str(value) in ("unlimited", "infinity", "-1") else int(value) * UNITS[name]
+    return (
+        resource.RLIM_INFINITY
+        if str(value) in ("unlimited", "infinity", "-1")
+        else int(value) * UNITS[name]
+    )
 
 
 def raised(now, soft, hard):
@@ -84,7 +105,9 @@ def raised(now, soft, hard):
 
 def main():
     """Raise them, process by process."""
-    module = AnsibleModule(argument_spec={"limits": {"type": "dict", "required": True}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"limits": {"type": "dict", "required": True}}, supports_check_mode=True
+    )
     wrong = sorted(set(module.params["limits"]) - set(UNITS))
     if wrong:
         module.fail_json(msg=f"no limit is called {wrong[0]}")

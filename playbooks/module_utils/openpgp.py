@@ -28,7 +28,7 @@ def binary(data):
 
 
 def _unarmored(block):
-    headers, blank, body = block.partition(b"\n\n")
+    _headers, blank, body = block.partition(b"\n\n")
     if block.startswith(b"\n"):
         body = block[1:]
     elif not blank:

@@ -173,6 +173,11 @@ def test_dnf_repositories() -> None:
     assert (second["enabled"], second["signed"]) == (False, True)
 
 
+def test_a_signed_list_of_packages_is_a_signature() -> None:
+    text = "[a]\nname=a\nbaseurl=https://host/a\nrepo_gpgcheck=%d\ngpgcheck=0\n"
+    assert [rpm.parse_repositories(text % said)[0]["signed"] for said in (0, 1)] == [False, True]
+
+
 @pytest.mark.parametrize("text", ["no section\n", "[half\nx=1\n", "[a]\n[b\n\0\n"])
 def test_a_broken_repository_file_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -146,6 +146,9 @@ def parse_repositories(text: str, checked: Optional[bool] = None) -> List[Dict[s
         section = dict(parser.items(name))
         url = section.get("baseurl") or section.get("metalink") or section.get("mirrorlist") or ""
         signed = _true(section["gpgcheck"]) if "gpgcheck" in section else checked
+        if _true(section.get("repo_gpgcheck", "0")):
+            # the signed list has the digest of every package: NVIDIA signs its container repository in this way alone
+            signed = True
         hotfixes = section.get("module_hotfixes")
         found.append(
             {
