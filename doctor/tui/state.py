@@ -296,8 +296,9 @@ def _step(state: ViewState, event: Any) -> ViewState:
         known = StepView(event.step, event.say, event.number, event.of, event.disturbs, event.at)
         state = _log(state, event.at, event.step, event.say, "bold")
     elif isinstance(event, StepProgress):
-        known = replace(known, task=event.task)
-        state = _log(state, event.at, event.step, event.task, "dim")
+        task = event.task.removeprefix(f"{event.step} : ")  # Ansible names the role in front
+        known = replace(known, task=task)
+        state = _log(state, event.at, event.step, task, "dim")
     elif isinstance(event, StepFinished):
         known = replace(
             known,

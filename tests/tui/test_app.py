@@ -457,3 +457,59 @@ def test_letters_typed_right_after_the_slash_are_the_filters() -> None:
         assert app.screen.query_one("#filter", FilterBox).value == "nccl"
 
     play(app, then)
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", True), ("enter", False), ("escape", False)])
+def test_what_a_step_disturbs_now_is_asked_from_the_engines_thread(key: str, answer: bool) -> None:
+    app = with_plan()
+    heard: list[bool] = []
+
+    def work(emit: Any, cancel: Cancel) -> None:
+        heard.append(app.ask_person("nvidia_driver", "it disturbs gpu. Now: 2 processes use a GPU"))
+
+    async def then(pilot: Pilot[int]) -> None:
+        app.set_to_work("fix", work, acts=True)
+        for _ in range(100):
+            await pilot.pause(0.05)
+            if isinstance(app.screen, ConfirmScreen):
+                break
+        assert "Do nvidia_driver on node-p4 now?" in text(app)
+        assert "2 processes use a GPU" in text(app)
+        await pilot.press(key)
+        await idle(app, pilot)
+        assert heard == [answer]
+
+    play(app, then)
+
+
+def test_only_approved_steps_are_done_and_busy_ones_are_asked_for() -> None:
+    from doctor.plan.model import Step
+    from doctor.tui import acts
+
+    asked: list[str] = []
+    given: dict[str, Any] = {}
+
+    def step(id: str, disturbs: str) -> Step:
+        return Step(id=id, remedy=id, disturbs=disturbs, undo="", changes=[])  # type: ignore[arg-type]
+
+    def ask(id: str, question: str) -> bool:
+        asked.append(id)
+        return False
+
+    made = with_plan().origin
+    work = acts.fixing(made, frozenset({"a", "b", "c"}), (), ask)
+
+    def fix(options: Any, emit: Any, **people: Any) -> None:
+        given.update(people)
+
+    from doctor import engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "fix", fix)
+        work([].append, Cancel())
+    answer = given["ask"]
+    assert answer(step("a", "none"), "2 processes") == "yes"
+    assert answer(step("b", "gpu"), "") == "yes"
+    assert answer(step("c", "gpu"), "2 processes") == "no"
+    assert answer(step("d", "none"), "") == "no"
+    assert asked == ["c"]

@@ -118,6 +118,12 @@ def run_head(state: ViewState, now: float) -> list[list[Part]]:
         )
         task = f"{safe(at.id)}: {safe(at.task or at.say)}" if at else "probing, planning, judging"
         return [first, [("  " + task, "dim")]]
+    if not steps and state.fix_verdict:
+        glyph, style = VERDICTS.get(state.fix_verdict, ("·", "bold"))
+        return [
+            [(f"{glyph} {state.fix_verdict.upper()}  ", style), ("no step was to be done", "")],
+            [(f"  exit {state.exit_code}; the findings say what is left by hand", "dim")],
+        ]
     if not steps:
         return [[("· NO RUN  ", "bold"), ("nothing has been done in this session", "dim")]]
     counts: dict[str, int] = {}

@@ -162,7 +162,7 @@ def smoke_head(state: ViewState) -> list[list[Part]]:
     all_ms = sum(rung.ms for rung in state.rungs.values())
     first: list[Part] = [
         (f"{glyph} {state.smoke_verdict.upper()}  ", style),
-        (f"{len(ended)} rungs in {all_ms / 1000:.1f} s", ""),
+        (f"{len(ended)} rung{'s' * (len(ended) != 1)} in {all_ms / 1000:.1f} s", ""),
     ]
     return [first, _next(state)]
 
