@@ -471,7 +471,7 @@ def test_what_a_step_disturbs_now_is_asked_from_the_engines_thread(key: str, ans
         app.set_to_work("fix", work, acts=True)
         for _ in range(100):
             await pilot.pause(0.05)
-            if isinstance(app.screen, ConfirmScreen):
+            if isinstance(app.screen, ConfirmScreen) and "Cancel" in text(app):
                 break
         assert "Do nvidia_driver on node-p4 now?" in text(app)
         assert "2 processes use a GPU" in text(app)
