@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -50,7 +51,16 @@ class Fleet:
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key)], check=True
         )
+        self._forget_dead()
         self._mirror()
+
+    def _forget_dead(self) -> None:
+        """Hosts of a session that was killed: the session's process is in their names."""
+        names = self.engine.run("ps", "-a", "--filter", "label=standin", "--format", "{{.Names}}")
+        for name in names.stdout.split():
+            found = re.fullmatch(r"\w+-(\d+)-\d+", name)
+            if found and not Path(f"/proc/{found.group(1)}").exists():
+                self.engine.run("rm", "-fv", name, check=False)
 
     def _mirror(self) -> None:
         with locked("mirror"):

@@ -78,6 +78,7 @@ EXEMPT = {
     "/boot/initramfs-*": "built again at each change of modprobe.d; a real one holds times",
     "/var/log/*": "logs grow",
     "/var/lib/systemd/*": "systemd's timers, random seed, enabled-state of deb-systemd-helper and catalogue",
+    "/var/tmp/systemd-private-*": "private temporary folders of services, new at every start",
     "/etc/.pwd.lock": "lock file of the shadow tools",
     "/etc/.updated": "systemd's own mark of a finished boot",
     "/var/.updated": "systemd's own mark of a finished boot",

@@ -69,14 +69,7 @@ def install_driver(host: Host, version: str | None = None, *, reboot: bool = Tru
     version = version or newest()
     add_cuda_repository(host)
     if host.family == "debian":
-        only = "--recurse --no-suggests --no-recommends --no-conflicts --no-breaks --no-replaces --no-enhances"
-        names = host.out(
-            f"apt-cache depends {only} nvidia-open | grep -E '^[a-z]' | sort -u"
-        ).split()
-        pinned = [f"{n}={version}-0ubuntu1" for n in names if _has(host, n, version)]
-        host.run(
-            f"DEBIAN_FRONTEND=noninteractive apt-get -qq -y --allow-downgrades install nvidia-open={version}-0ubuntu1 {' '.join(pinned)}"
-        )
+        _apt_at(host, version)
     else:
         if host.flavor == "rocky9":
             host.run(f"dnf -q -y module enable nvidia-driver:{version.split('.')[0]}-open")
@@ -87,8 +80,13 @@ def install_driver(host: Host, version: str | None = None, *, reboot: bool = Tru
     return version
 
 
-def _has(host: Host, name: str, version: str) -> bool:
-    return f"{version}-0ubuntu1" in host.out(f"apt-cache madison {name}")
+def _apt_at(host: Host, version: str) -> None:
+    """nvidia-open and all that it needs in one version, whatever is newer."""
+    pins = "/run/standin/pins"
+    host.write(pins, f"Package: *nvidia*\nPin: version {version}-*\nPin-Priority: 1001\n")
+    host.run(
+        f"DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dir::Etc::preferences={pins} install nvidia-open"
+    )
 
 
 def install_docker(host: Host) -> None:
@@ -161,11 +159,7 @@ def library_mismatch(host: Host) -> str:
     old, new = driver_versions()["archive"][0], driver_versions()["archive"][-1]
     install_driver(host, old)
     if host.family == "debian":
-        names = host.out("dpkg-query -W -f '${Package}\\n' '*nvidia*'").split()
-        wanted = [
-            f"{n}={new}-0ubuntu1" for n in names if n != "cuda-keyring" and _has(host, n, new)
-        ]
-        host.run(f"DEBIAN_FRONTEND=noninteractive apt-get -qq -y install {' '.join(wanted)}")
+        _apt_at(host, new)
     else:
         host.run(f"dnf -q -y upgrade nvidia-open-3:{new}")
     return "driver.library-mismatch"
@@ -212,12 +206,15 @@ def memlock_small(host: Host) -> str:
 
 
 def unattended(host: Host) -> str:
-    """Unattended upgrades that would change the driver under a running engine."""
-    install_driver(host)
-    host.install("unattended-upgrades" if host.family == "debian" else "dnf-automatic")
-    if host.family == "rhel":
+    """Unattended upgrades that would change the driver under a running engine: Ubuntu's look at its own archive, dnf's at everything."""
+    if host.family == "debian":
+        host.install("nvidia-driver-580-server-open", "unattended-upgrades")
+    else:
+        install_driver(host, reboot=False)
+        host.install("dnf-automatic")
         host.run("systemctl enable -q dnf-automatic-install.timer")
-    return "packages.unattended-upgrades"
+    host.reboot()
+    return "packages.unattended-driver-upgrades"
 
 
 BROKEN = (

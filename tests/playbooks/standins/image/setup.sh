@@ -22,7 +22,9 @@ for name in modprobe insmod rmmod lsmod update-initramfs dracut update-grub grub
   ln -sfn $here/tool.py /usr/sbin/$name
 done
 rm -f /usr/bin/lsmod /sbin/lsmod.usr
-for name in dmesg lsinitramfs lsinitrd lsmod; do ln -sfn $here/tool.py /usr/bin/$name; done
+for name in lsinitramfs lsinitrd lsmod; do ln -sfn $here/tool.py /usr/bin/$name; done
+printf '#!/bin/sh\nexec cat /run/standin/dmesg\n' >/usr/bin/dmesg
+chmod 755 /usr/bin/dmesg
 chmod 755 $here/tool.py
 printf '#!/bin/sh\nexec /usr/bin/python3 -I %s/lay_out.py\n' $here >$here/init
 chmod 755 $here/init

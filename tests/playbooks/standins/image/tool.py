@@ -60,11 +60,6 @@ def lsmod(argv):
     return 0
 
 
-def dmesg(argv):
-    sys.stdout.write(k.read(k.RUN + "/dmesg"))
-    return 0
-
-
 def initrd_path(kernel):
     return (
         "/boot/initrd.img-%s" % kernel
@@ -212,7 +207,6 @@ TOOLS = {
     "insmod": modprobe,
     "rmmod": rmmod,
     "lsmod": lsmod,
-    "dmesg": dmesg,
     "update-initramfs": update_initramfs,
     "dracut": dracut,
     "lsinitramfs": lsinit,
