@@ -64,6 +64,8 @@ def _gpus(src: Source) -> Fact:
     devices = src.nvml_devices()
     if not devices.ok:
         return devices
+    if not all(str(index).isdecimal() for index in devices.value):
+        return unknown("NVML's devices are not numbered", devices.via)
     order = sorted(devices.value.items(), key=lambda item: int(item[0]))
     return known({uuid: _gpu(src, int(index)) for index, uuid in order}, devices.via)
 
