@@ -284,6 +284,11 @@ def test_a_cancel_token_ends_it_in_good_order(tmp_path: Path) -> None:
     assert_nothing_left(python)
 
 
+def heed_signals() -> None:
+    """What starts tests in the background may ignore SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     python = fake_python(tmp_path / "env", never_ready=True, helper=True)
@@ -292,7 +297,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None
         f"sys.exit(smoke(Path({str(tmp_path)!r}), Path({str(python)!r})).exit_code)"
     )
     root = Path(__file__).parents[2]
-    child = subprocess.Popen([sys.executable, "-c", code], cwd=root)
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=root, preexec_fn=heed_signals)
     until = time.monotonic() + 60
     while not (python.parent / "started.json").exists() and time.monotonic() < until:
         time.sleep(0.05)

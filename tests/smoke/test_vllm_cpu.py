@@ -20,6 +20,7 @@ import pytest
 
 from doctor.smoke.environment import environments_dir
 from doctor.smoke.processes import MARK
+from tests.smoke.test_ladder import heed_signals
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
@@ -108,7 +109,7 @@ def test_a_damaged_weight_in_what_the_server_reads_is_caught_at_tokens(python: P
 def test_ctrl_c_while_the_engine_starts_leaves_nothing(python: Path, tmp_path: Path) -> None:
     argv = [*SMOKE, "--python", str(python)]
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-        child = subprocess.Popen(argv, stdout=out, stderr=err)
+        child = subprocess.Popen(argv, stdout=out, stderr=err, preexec_fn=heed_signals)
     until = time.monotonic() + 60
     while "engine-build: pass" not in (tmp_path / "err").read_text() and time.monotonic() < until:
         time.sleep(0.2)

@@ -100,8 +100,12 @@ def kernel_arguments(line: str) -> str:
 
 
 def log_lines(text: str) -> str:
-    """Only lines of a kernel log that a doctor may want, and those without a word are gone."""
-    return "".join(line for line in text.splitlines(True) if _LOG_WORDS.search(line))
+    """Only lines of a kernel log that a doctor may want. A log of other lines only stays a log that was read."""
+    kept = "".join(line for line in text.splitlines(True) if _LOG_WORDS.search(line))
+    return kept or (_CUT if text.strip() else text)
+
+
+_CUT = "[    0.000000] other lines are cut\n"
 
 
 def labels(value: Any) -> Dict[str, Any]:
