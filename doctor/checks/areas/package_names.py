@@ -36,6 +36,11 @@ def driver_packages(f: Facts) -> dict[str, str]:
     }
 
 
+def by_version(name: str) -> bool:
+    """Whether a version is part of the name, as in nvidia-firmware-580-580.65.06: an old one stays beside the new until autoremove."""
+    return re.search(r"-\d{3}\.\d+", name) is not None
+
+
 def upstream(version: str) -> str:
     """The driver's own version in a package version."""
     found = UPSTREAM.match(version)

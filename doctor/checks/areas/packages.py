@@ -10,6 +10,7 @@ from doctor.checks.areas.kernel_module import dkms_entries
 from doctor.checks.areas.package_names import (
     KERNEL,
     branch_stream,
+    by_version,
     driver_packages,
     holds,
     is_held,
@@ -93,6 +94,7 @@ def version_skew(f: Facts, k: Knowledge) -> Result:
     if skip:
         return skip
     found = driver_packages(f)
+    found = {name: version for name, version in found.items() if not by_version(name)} or found
     versions: dict[str, list[str]] = {}
     for name, version in sorted(found.items()):
         versions.setdefault(upstream(version), []).append(name)
