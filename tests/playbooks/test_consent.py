@@ -30,9 +30,9 @@ def run_a_container(host: Host) -> None:
 
 def test_running_container_stops_the_fix_until_service_is_allowed(start: Start) -> None:
     with start("ubuntu2404") as host:
-        states.install_driver(host)
+        planted = states.not_registered(host)
         states.hold_driver(host)
-        states.install_docker(host)
+        host.run("rm /etc/docker/daemon.json && systemctl restart docker")
         run_a_container(host)
         before = Before.of(host)
         done = fix(host)
@@ -42,7 +42,7 @@ def test_running_container_stops_the_fix_until_service_is_allowed(start: Start) 
         assert host.out("docker ps --format '{{.Names}}'") == "workload"
         assert before.left(host) == {}
         done = fix(host, "--allow", "service")
-        assert done.findings()["container.toolkit-missing"] == "verified", done.failures()
+        assert done.findings()[planted] == "verified", done.failures()
 
 
 def test_process_on_the_gpu_stops_what_would_disturb_the_driver(start: Start) -> None:

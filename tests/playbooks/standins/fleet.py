@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
 import re
 import subprocess
-import tempfile
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,8 @@ RUNTIME = (
     "--volume=/var/lib/containerd",
 )
 """What systemd and an engine inside a container need; privileged is more than that."""
+USERS = ("ops", "asked", "guest")
+"""Of the image, from 1000 on: sudo without a password, sudo with one, no rights."""
 _numbers = itertools.count(1)
 
 
@@ -106,21 +109,26 @@ class Fleet:
             self.engine.run("rm", "-fv", name, check=False)
 
     def _seed(self, host: Host, files: dict[str, str]) -> None:
+        """Files and nothing but files, so that no folder of the image changes its owner."""
         public = self.key.with_suffix(".pub").read_text()
-        everything = {
-            **files,
-            "/root/.ssh/authorized_keys": public,
-            **{f"/home/{user}/.ssh/authorized_keys": public for user in ("ops", "asked", "guest")},
-        }
-        with tempfile.TemporaryDirectory() as folder:
-            for path, text in everything.items():
-                target = Path(folder + path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(text)
-                target.chmod(0o644)
-            tar = subprocess.run(
-                ["tar", "-C", folder, "--owner=0", "--group=0", "-c", "."],
-                check=True,
-                capture_output=True,
-            )
-            self.engine.run("cp", "-", f"{host.name}:/", input=tar.stdout)
+        owned = {"/root": 0, **{f"/home/{name}": 1000 + n for n, name in enumerate(USERS)}}
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            for path, text in files.items():
+                _add(tar, path, 0o644, 0, text)
+            for home, user in owned.items():
+                _add(tar, f"{home}/.ssh", 0o700, user, None)
+                _add(tar, f"{home}/.ssh/authorized_keys", 0o600, user, public)
+        self.engine.run("cp", "-", f"{host.name}:/", input=buffer.getvalue())
+
+
+def _add(tar: tarfile.TarFile, path: str, mode: int, user: int, text: str | None) -> None:
+    info = tarfile.TarInfo(path.lstrip("/"))
+    info.mode, info.uid, info.gid = mode, user, user
+    if text is None:
+        info.type = tarfile.DIRTYPE
+        tar.addfile(info)
+        return
+    data = text.encode()
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))

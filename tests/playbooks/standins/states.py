@@ -123,7 +123,7 @@ def hold_driver(host: Host) -> None:
     """The driver's packages kept at their version."""
     if host.family == "debian":
         host.run(
-            "apt-mark hold $(dpkg-query -W -f '${Package}\\n' '*nvidia*' | grep -v -e keyring -e container) >/dev/null"
+            "apt-mark hold $(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' '*nvidia*' | awk '/^.i/ {print $2}' | grep -v -e keyring -e container) >/dev/null"
         )
     else:
         host.install("python3-dnf-plugin-versionlock")

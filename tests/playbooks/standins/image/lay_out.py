@@ -108,6 +108,11 @@ def probe_devices(kernel):
     """What udev would load for the GPUs: nouveau early when nothing forbids it, else nvidia and what hangs on it."""
     if not gpus():
         return
+    kept = read(ETC + "/kept-modules").split()
+    if kept:
+        for name in kept:
+            load(name)
+        return
     if module_file("nouveau", kernel) and not blacklisted("nouveau", kernel):
         load("nouveau")
     if module_file("nvidia", kernel) and not blacklisted("nvidia", kernel):
