@@ -130,6 +130,27 @@ class RebootRequired(Event, frozen=True, kw_only=True, tag="reboot-required"):
     """What a person runs instead."""
 
 
+class FleetStarted(Event, frozen=True, kw_only=True, tag="fleet-started"):
+    """An audit begins. `hosts`: inventory name -> its groups."""
+
+    audit: str
+    hosts: dict[str, list[str]]
+
+
+class HostFinished(Event, frozen=True, kw_only=True, tag="host-finished"):
+    """What became of one host of an audit; `line` as in doctor.fleet/1."""
+
+    line: dict[str, Any]
+    done: int
+    of: int
+
+
+class FleetReady(Event, frozen=True, kw_only=True, tag="fleet-ready"):
+    """The audit as a whole, as in doctor.fleet/1 without its hosts."""
+
+    fleet: dict[str, Any]
+
+
 class Note(Event, frozen=True, kw_only=True, tag="note"):
     """A sentence for the person who waits."""
 
@@ -158,6 +179,9 @@ AnyEvent: TypeAlias = (
     | SmokeStageStarted
     | SmokeStageProgress
     | SmokeStageFinished
+    | FleetStarted
+    | HostFinished
+    | FleetReady
     | Note
     | RunFinished
 )

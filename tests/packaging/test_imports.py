@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "matrix": {"facts", "errors", "resources"},
     "checks": {"facts", "matrix", "errors", "plan", "resources"},
     "plan": {"facts", "matrix", "checks", "errors", "resources", "report"},
-    "report": {"facts", "checks", "plan", "matrix", "diagnose", "smoke"},
+    "report": {"facts", "checks", "plan", "matrix", "diagnose", "smoke", "fleet"},
     "simulate": {"facts", "matrix", "errors", "probes"},
 }
 """Package -> packages of ours it may import beside itself and the bare `doctor`. errors and resources are modules."""
