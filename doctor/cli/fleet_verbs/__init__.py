@@ -1,0 +1,1 @@
+"""The subcommands of `doctor fleet`, one file each; imported only when called."""
