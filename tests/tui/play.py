@@ -16,8 +16,10 @@ from doctor.tui import origin
 from doctor.tui.app import DoctorApp
 from doctor.tui.bridge import Cancel
 from doctor.tui.origin import Origin
+from doctor.tui.widgets.row_list import RowList
 
 HOSTS = Path(__file__).parents[1] / "hosts"
+LOGS = Path(__file__).parent / "logs"
 DAY = date(2026, 11, 30)
 
 
@@ -42,6 +44,29 @@ def told(events: Iterable[AnyEvent], kind: Any = "replay", label: str = "events.
             emit(event)
 
     return Origin(kind=kind, label=label, as_of=DAY, start=start)
+
+
+def shown(log: str) -> Origin:
+    """A log of this folder without pauses. Nothing is planned anew from it: its facts are cut down."""
+    events = list(origin.read_events(LOGS / f"{log}.jsonl"))
+    return told(events, label=f"{log}.jsonl")
+
+
+def host() -> DoctorApp:
+    """A host whose GPU is held by nouveau."""
+    return DoctorApp(shown("host"))
+
+
+def with_plan(kind: str = "live", **more: Any) -> DoctorApp:
+    """A host with a plan and a fix that ran, as if it were this one."""
+    made = shown("fix")
+    return DoctorApp(Origin(kind=kind, label="live", as_of=DAY, start=made.start), **more)  # type: ignore[arg-type]
+
+
+def cursor(app: DoctorApp) -> str:
+    """Key of the row under the cursor."""
+    row = app.screen.query_one("#rows", RowList).row
+    return row.key if row is not None else ""
 
 
 def play(

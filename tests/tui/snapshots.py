@@ -10,13 +10,10 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from doctor.tui import origin
 from doctor.tui.app import DoctorApp
-from doctor.tui.origin import Origin
-from tests.tui.play import DAY, idle, play, told
+from tests.tui.play import DAY, idle, play, shown
 
 FOLDER = Path(__file__).parent / "__snapshots__"
-LOGS = Path(__file__).parent / "logs"
 DRAWN_WITH = FOLDER / "textual-version"
 LARGE, SMALL = (120, 36), (80, 24)
 
@@ -31,12 +28,6 @@ PICTURES: dict[str, tuple[str, tuple[int, int], tuple[str, ...]]] = {
     "smoke-120x36": ("smoke", LARGE, ("4", "end")),
 }
 """Name -> log, size, keys."""
-
-
-def shown(log: str) -> Origin:
-    """A log without pauses. Nothing is planned anew from it: its facts are cut down."""
-    events = list(origin.read_events(LOGS / f"{log}.jsonl"))
-    return told(events, label=f"{log}.jsonl")
 
 
 def draw(name: str) -> str:
