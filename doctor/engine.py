@@ -39,7 +39,7 @@ from doctor.report.model import Report, next_step
 
 if TYPE_CHECKING:
     from doctor.plan.model import Plan
-    from doctor.remedy.job import FixOptions
+    from doctor.remedy.job import FixOptions, Line
     from doctor.remedy.outcome import FixReport
     from doctor.remedy.undo import UndoReport
     from doctor.smoke.context import Options as SmokeOptions
@@ -273,47 +273,44 @@ def listed(only: str | None, overlays: tuple[Path, ...]) -> list[tuple[base.Chec
 
 
 def fix(asked: FixOptions, emit: Emit = ignore, **people: Any) -> FixReport:
-    """Look at this host, plan, do the steps, look again. A change is planned only from a live look in this run."""
+    """Look at this host, plan, do the steps, look again, prove it. A change is planned only from a live look in this run."""
     from doctor.remedy import start
 
-    return start.fix(asked, look_and_plan, emit, **people)
+    return start.fix(asked, line_of, emit, **people)
 
 
 def resume(asked: FixOptions, emit: Emit = ignore, **people: Any) -> FixReport:
     """Go on with the newest run that was left half way."""
     from doctor.remedy import start
 
-    return start.resume(asked, look_and_plan, emit, **people)
+    return start.resume(asked, line_of, emit, **people)
 
 
 def undo(run: str, asked: FixOptions, emit: Emit = ignore, **people: Any) -> UndoReport:
     """Take a run of this host back."""
     from doctor.remedy import start
 
-    return start.undo(run, asked, look_and_plan, emit, **people)
+    return start.undo(run, asked, line_of, emit, **people)
 
 
-def look_and_plan(
+def line_of(
     specs: Sequence[str],
     only: Sequence[str],
     overlays: tuple[Path, ...],
     emit: Callable[[Any], None],
-) -> tuple[Callable[[], Report], Callable[[Report], Plan]]:
-    """How this host is looked at, afresh each time, and how a plan is made of what was seen."""
+) -> Line:
+    """How this host is looked at, afresh each time, how a plan is made of what was seen, and how the host is proved."""
     from datetime import datetime, timezone
 
     from doctor.plan.make import make_plan
     from doctor.plan.want import parse_all
     from doctor.probes.live import LiveSource
+    from doctor.remedy.job import Line
 
     wants = tuple(parse_all(specs, None, overlays)) if specs else ()
     options = Options(as_of=datetime.now(timezone.utc).date(), overlays=overlays, wants=wants)
     checks = chosen(options)
     knowledge = Knowledge(options.as_of, overlays=overlays, wants=wants)
-
-    def within(event: AnyEvent) -> None:
-        if not isinstance(event, (RunStarted, RunFinished)):
-            emit(event)
 
     def plan(report: Report) -> Plan:
         return make_plan(
@@ -326,7 +323,35 @@ def look_and_plan(
             only=only,
         )
 
-    return lambda: check(LiveSource(), options, within), plan
+    def prove(report: Report, level: str, folder: Path, cancel: Any) -> SmokeReport:
+        from doctor.smoke import run
+        from doctor.smoke.context import Options as SmokeOptions
+        from doctor.smoke.reach import reach
+
+        images = decode(report.facts).container.images
+        here = {item.ref for item in images.value} if isinstance(images, Known) else set()
+        asked = reach(wants, here, level)
+        return run.run(
+            source=LiveSource(),
+            report=report,
+            knowledge=knowledge,
+            options=SmokeOptions(engine=asked.engine, level=asked.level, image=asked.image),
+            folder=folder,
+            emit=emit,
+            cancel=cancel,
+        )
+
+    return Line(look=lambda: check(LiveSource(), options, _within(emit)), plan=plan, prove=prove)
+
+
+def _within(emit: Callable[[Any], None]) -> Emit:
+    """A stage inside a run: the run says itself when it begins and ends."""
+
+    def tell(event: AnyEvent) -> None:
+        if not isinstance(event, (RunStarted, RunFinished)):
+            emit(event)
+
+    return tell
 
 
 def smoke(
@@ -343,11 +368,7 @@ def smoke(
     tell = Clock(emit)
     tell(RunStarted(verb="smoke", source=options.label))
 
-    def within(event: AnyEvent) -> None:
-        if not isinstance(event, (RunStarted, RunFinished)):
-            tell(event)
-
-    report = check(source, options, within)
+    report = check(source, options, _within(tell))
     knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
     found = run.run(
         source=source,

@@ -47,6 +47,12 @@ def fix(report: FixReport, look: Look) -> str:
             lines.append(f"  --allow {stop.allow} allows it")
         if stop.command:
             lines.append(f"  $ {escape(stop.command)}")
+    if report.smoke is not None:
+        from doctor.report import smoke_text
+
+        lines += ["", smoke_text.render(report.smoke, look)]
+    elif report.no_smoke and not report.dry_run:
+        lines += ["", *_wrap(f"not proved by smoke: {report.no_smoke}", look, "  ", "    ")]
     if any(item.ran for item in report.steps):
         lines += ["", look.paint(f"  doctor undo {report.run}: takes it back", "dim")]
     return "\n".join(lines)

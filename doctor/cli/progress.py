@@ -10,6 +10,9 @@ from doctor.events import (
     ApprovalNeeded,
     Note,
     RebootRequired,
+    SmokeStageFinished,
+    SmokeStageProgress,
+    SmokeStageStarted,
     StepFinished,
     StepProgress,
     StepStarted,
@@ -75,9 +78,22 @@ class Bar:
             self._progress.update(
                 self._task, description=f"{event.step}: {escape(redact(event.task))[:60]}"
             )
+        elif isinstance(event, SmokeStageStarted):
+            self._smoke(event.stage)
+        elif isinstance(event, SmokeStageProgress) and self._task is not None:
+            text = f"smoke {event.stage}: {escape(redact(event.text))[:60]}"
+            self._progress.update(self._task, description=text)
         text = line(event)
         if text is not None and not isinstance(event, StepStarted):
             self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _smoke(self, stage: str) -> None:
+        """The bar of the steps is done; a rung says itself how far it is."""
+        if self._task is None:
+            self._progress.start()
+        else:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(f"smoke {stage}", total=None)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -98,6 +114,8 @@ def line(event: Any) -> str | None:
         return f"  {escape(redact(event.why))}; --allow {event.allow} allows it"
     if isinstance(event, RebootRequired):
         return f"  reboot: {escape(redact(event.why))}"
+    if isinstance(event, SmokeStageFinished):
+        return f"  smoke {event.stage}: {event.result.get('outcome')}"
     if isinstance(event, Note):
         return f"  {escape(redact(event.text))}"
     return None

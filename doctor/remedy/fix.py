@@ -1,4 +1,4 @@
-"""A run from the look to the report: plan, steps, rounds, reboot, the way it stands afterwards."""
+"""A run from the look to the report: plan, steps, rounds, reboot, the way it stands afterwards, the proof on the ladder."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from doctor.remedy.outcome import (
     exit_code,
     finding_status,
 )
+from doctor.remedy.proof import prove
 from doctor.remedy.reboot import barrier
 from doctor.remedy.resume import interrupted_run
 from doctor.remedy.runner import RoleResult
@@ -127,7 +128,10 @@ def finish(session: Session, before: str) -> FixReport:
         report = session.report = job.look()
     steps = [_settled(session, step) for step in session.steps]
     findings = _findings(session, steps, report)
-    code = exit_code(report.exit_code, steps, session.stopped, interrupted=job.cancel.canceled)
+    smoke, left_out = prove(session, steps)
+    code = exit_code(
+        report.exit_code, steps, session.stopped, interrupted=job.cancel.canceled, smoke=smoke
+    )
     made = FixReport(
         run=session.run.id,
         exit_code=int(code),
@@ -137,6 +141,8 @@ def finish(session: Session, before: str) -> FixReport:
         findings=findings,
         stopped=session.stopped,
         interrupted=job.cancel.canceled,
+        smoke=smoke,
+        no_smoke=left_out,
         report=report,
     )
     try:
@@ -235,6 +241,7 @@ def _predict(job: Job, run: Run) -> FixReport:
     return FixReport(
         run=run.id,
         dry_run=True,
+        no_smoke="a dry run proves nothing",
         exit_code=int(code),
         verdict_before=report.verdict,
         verdict_after=report.verdict,

@@ -16,6 +16,7 @@ from doctor.remedy.hands import Hands
 from doctor.remedy.runner import CancelToken, RoleResult
 from doctor.remedy.state import State
 from doctor.report.model import Report
+from doctor.smoke.model import SmokeReport
 
 Answer = Literal["yes", "no", "quit"]
 Ask = Callable[[Step, str], Answer]
@@ -35,14 +36,24 @@ class FixOptions(msgspec.Struct, frozen=True, kw_only=True):
     package_wait: float = 600.0
     rounds: int = 3
     """How often findings that only show up after a fix are planned for."""
+    smoke: str | None = None
+    """How far up the ladder the host is proved afterwards: auto, a rung, none; None where nobody said."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """The stages of the straight line that a fix goes through: they are lent to it, so that it knows none of them."""
+
+    look: Callable[[], Report]
+    """A fresh probe of this host, judged."""
+    plan: Callable[[Report], Plan]
+    prove: Callable[..., SmokeReport]
+    """prove(report, level, folder, cancel): climb the smoke ladder."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a fix works with."""
 
-    look: Callable[[], Report]
-    """A fresh probe of this host, judged."""
-    plan: Callable[[Report], Plan]
+    line: Line
     remedies: Mapping[str, Remedy]
     state: State
     do: Hands
@@ -59,6 +70,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute path of the command that goes on after a reboot; empty where none may."""
     session: str = ""
     """The asker's own login session."""
+
+    def look(self) -> Report:
+        """A fresh probe of this host, judged."""
+        return self.line.look()
+
+    def plan(self, report: Report) -> Plan:
+        """What would put right what was seen."""
+        return self.line.plan(report)
 
 
 def manager_of(report: Report) -> str:

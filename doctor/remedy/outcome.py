@@ -10,6 +10,7 @@ import msgspec
 from doctor.checks.finding import Finding, Outcome
 from doctor.exit_codes import ExitCode, worst
 from doctor.report.model import Report
+from doctor.smoke.model import SmokeReport
 
 SCHEMA = "doctor.fix/1"
 Status = Literal["planned", "not-applied", "failed", "unverified", "verified"]
@@ -65,6 +66,10 @@ class FixReport(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[FindingOutcome]
     stopped: list[Stopped] = []
     interrupted: bool = False
+    smoke: SmokeReport | None = None
+    """The proof on the ladder; None where it was left out."""
+    no_smoke: str | None = None
+    """Why it was left out."""
     report: Report
 
 
@@ -94,11 +99,12 @@ def exit_code(
     *,
     dry_run: bool = False,
     interrupted: bool = False,
+    smoke: SmokeReport | None = None,
 ) -> ExitCode:
     """4: a step ran and its finding is still there or unverified; 5: stopped. What only waits for a reboot is 5, not 4."""
     if dry_run:
         return ExitCode(report_code)
-    codes = [report_code]
+    codes = [report_code, *([smoke.exit_code] if smoke is not None else [])]
     waits = any(item.rebooting or item.allow == "reboot" for item in stopped)
     for step in steps:
         tried = step.status == "failed" or (step.ran and step.status == "unverified")

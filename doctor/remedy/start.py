@@ -19,7 +19,7 @@ from doctor.remedy import trust
 from doctor.remedy.event_file import EventFile
 from doctor.remedy.fix import fix as fix_host
 from doctor.remedy.hands import hands
-from doctor.remedy.job import Ask, FixOptions, Job
+from doctor.remedy.job import Ask, FixOptions, Job, Line
 from doctor.remedy.outcome import FixReport
 from doctor.remedy.resume import approved, newest
 from doctor.remedy.resume import resume as resume_run
@@ -29,7 +29,8 @@ from doctor.remedy.undo import UndoReport
 from doctor.remedy.undo import undo as undo_run
 from doctor.resources import playbooks_dir
 
-LookAndPlan = Callable[[Sequence[str], Sequence[str], tuple[Path, ...], Callable[[Any], None]], Any]
+LineOf = Callable[[Sequence[str], Sequence[str], tuple[Path, ...], Callable[[Any], None]], Line]
+"""Wants, ids, overlays and who listens -> the stages for this host."""
 Emit = Callable[[Any], None]
 
 
@@ -51,7 +52,7 @@ class Stamp:
 
 def fix(
     asked: FixOptions,
-    look_and_plan: LookAndPlan,
+    line_of: LineOf,
     emit: Emit,
     *,
     ask: Ask | None = None,
@@ -67,7 +68,7 @@ def fix(
             made: FixReport = _reported(
                 "fix",
                 asked,
-                look_and_plan,
+                line_of,
                 emit,
                 state,
                 run,
@@ -85,7 +86,7 @@ def fix(
 
 def resume(
     asked: FixOptions,
-    look_and_plan: LookAndPlan,
+    line_of: LineOf,
     emit: Emit,
     *,
     run_id: str | None = None,
@@ -102,12 +103,13 @@ def resume(
         allow=sorted({*then.allow, *asked.allow}),
         lock_wait=asked.lock_wait,
         package_wait=asked.package_wait,
+        smoke=asked.smoke or then.smoke,
     )
     _trusted(joined)
     made: FixReport = _reported(
         "fix",
         joined,
-        look_and_plan,
+        line_of,
         emit,
         state,
         run,
@@ -121,7 +123,7 @@ def resume(
 def undo(
     run_id: str,
     asked: FixOptions,
-    look_and_plan: LookAndPlan,
+    line_of: LineOf,
     emit: Emit,
     *,
     ask: Ask | None = None,
@@ -132,7 +134,7 @@ def undo(
     run = state.run(run_id)
     _trusted(asked)
     found: UndoReport = _reported(
-        "undo", asked, look_and_plan, emit, state, run, ask, cancel, lambda job: undo_run(job, run)
+        "undo", asked, line_of, emit, state, run, ask, cancel, lambda job: undo_run(job, run)
     )
     return found
 
@@ -145,7 +147,7 @@ def _trusted(asked: FixOptions) -> None:
 def _reported(
     verb: str,
     options: FixOptions,
-    look_and_plan: LookAndPlan,
+    line_of: LineOf,
     emit: Emit,
     state: State,
     run: Run,
@@ -155,12 +157,11 @@ def _reported(
 ) -> Any:
     record = EventFile(run.events)
     tell = Stamp(run.id, emit, record)
-    look, plan = look_and_plan(
+    line = line_of(
         options.wants, options.only, tuple(Path(item) for item in options.overlays), tell
     )
     job = Job(
-        look=look,
-        plan=plan,
+        line=line,
         remedies=remedies(),
         state=state,
         do=hands(),

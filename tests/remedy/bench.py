@@ -15,7 +15,7 @@ from doctor.plan.planner import Setting, plan_steps
 from doctor.plan.remedy import Remedy, Touches
 from doctor.remedy.fix import fix
 from doctor.remedy.hands import as_root
-from doctor.remedy.job import Ask, FixOptions, Job
+from doctor.remedy.job import Ask, FixOptions, Job, Line
 from doctor.remedy.outcome import FixReport
 from doctor.remedy.resume import approved, newest, resume
 from doctor.remedy.runner import Asked, CancelToken, RoleResult
@@ -23,6 +23,7 @@ from doctor.remedy.state import Run, State, open_state
 from doctor.remedy.undo import UndoReport, undo
 from doctor.report.model import Report, next_step
 from doctor.resources import playbooks_dir
+from doctor.smoke.model import SmokeReport, SmokeVerdict, exit_code_of
 
 ROLES = Path(__file__).parent / "roles"
 QUIET: dict[str, Any] = {"gpu": [], "containers": [], "live_restore": False, "unknown": []}
@@ -34,6 +35,8 @@ class Killed(BaseException):
 
 class Bench:
     """Each note is a file; its check passes when the file says what it should."""
+
+    host = HostName(name="bench")
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -55,6 +58,8 @@ class Bench:
         self.ran: list[str] = []
         self.events: list[Any] = []
         self.lock_holder: dict[str, str] = {}
+        self.smoke: SmokeVerdict = "passed"
+        self.proved: list[str] = []
 
     def note(
         self,
@@ -87,7 +92,7 @@ class Bench:
         said = verdict(findings)
         return Report(
             doctor="test",
-            host=HostName(name="bench"),
+            host=self.host,
             judged_as_of="2026-11-30",
             verdict=said,
             exit_code=int(code_for(said)),
@@ -128,6 +133,21 @@ class Bench:
             status="changes" if steps else "satisfied",
             exit_code=1 if steps else 0,
             steps=steps,
+        )
+
+    def prove(self, report: Report, level: str, folder: Path, cancel: CancelToken) -> SmokeReport:
+        """The fake ladder: it ends as it was told to."""
+        assert folder.is_dir()
+        self.proved.append(level)
+        return SmokeReport(
+            doctor="test",
+            host=report.host,
+            engine="vllm",
+            level=level,
+            verdict=self.smoke,
+            exit_code=int(exit_code_of(self.smoke)),
+            next=None,
+            stages=[],
         )
 
     def values(self, remedy: Remedy) -> dict[str, Any]:
@@ -180,8 +200,7 @@ class Bench:
 
     def job(self, *, ask: Ask | None = None, **options: Any) -> Job:
         return Job(
-            look=self.look,
-            plan=self.plan,
+            line=Line(look=self.look, plan=self.plan, prove=self.prove),
             remedies=self.remedies,
             state=self.state,
             do=self.do,
@@ -200,7 +219,7 @@ class Bench:
         run = newest(self.state)
         options = approved(run).options
         after_reboot = bool(more.pop("after_reboot", False))
-        job = self.job(allow=[*options.allow, *more.get("allow", [])])
+        job = self.job(allow=[*options.allow, *more.get("allow", [])], smoke=options.smoke)
         return resume(job, run, after_reboot=after_reboot)
 
     def undo(self, run: str, **options: Any) -> UndoReport:

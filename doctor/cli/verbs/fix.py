@@ -13,6 +13,7 @@ import click
 
 from doctor.cli import console
 from doctor.errors import UsageError
+from doctor.smoke.reach import AUTO, LEVELS, NONE
 
 if TYPE_CHECKING:
     from doctor.plan.model import Step
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--from", "origin", hidden=True, metavar="REC")
+@click.option(
+    "--smoke",
+    type=click.Choice(LEVELS),
+    metavar="auto|LEVEL",
+    help="Prove the host on the smoke ladder afterwards; auto as far as it is wanted for. doctor --fix does it unasked.",
+)
+@click.option("--no-smoke", is_flag=True, help="Leave that proof out.")
 @click.option("--headless", is_flag=True, hidden=True)
 @click.option("--after-reboot", hidden=True, metavar="RUN")
 def fix(
@@ -48,12 +56,15 @@ def fix(
     format_: str,
     output: Path | None,
     origin: str | None,
+    smoke: str | None,
+    no_smoke: bool,
     headless: bool,
     after_reboot: str | None,
 ) -> int:
     """Do what would put this host right, step by step, and look again after each."""
     refuse_recording(origin)
-    asked = options(specs, only, allowed, dry_run, offline, overlays)
+    proof = _proof(smoke, no_smoke, headless)
+    asked = options(specs, only, allowed, dry_run, offline, overlays, proof)
     from doctor.cli import fix_view
     from doctor.cli.progress import shown
 
@@ -69,6 +80,15 @@ def fix(
     else:
         console.data(fix_view.fix(report, look(output)), output)
     return int(report.exit_code)
+
+
+def _proof(smoke: str | None, no_smoke: bool, headless: bool) -> str | None:
+    """How far the host is proved: said, or by the way the fix was asked for."""
+    if smoke is not None and no_smoke:
+        raise UsageError("--smoke and --no-smoke exclude each other", "name one")
+    if no_smoke:
+        return NONE
+    return smoke or (AUTO if headless else None)
 
 
 def _run(
@@ -103,6 +123,7 @@ def options(
     dry_run: bool,
     offline: Path | None,
     overlays: tuple[Path, ...],
+    smoke: str | None = None,
 ) -> FixOptions:
     """The options as a record, checked."""
     from doctor.plan.want import parse_all
@@ -127,6 +148,7 @@ def options(
         dry_run=dry_run,
         offline=str(offline.resolve()) if offline is not None else None,
         overlays=[str(item.resolve()) for item in overlays],
+        smoke=smoke,
     )
 
 
