@@ -32,6 +32,17 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     waived: str | None = None
 
 
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What only one machine can have; how two inventory names turn out to be one host."""
+
+    gpus: list[str] = []
+    """UUIDs."""
+    boot: str = ""
+    """Boot id of a host that runs a kernel of its own."""
+    ahead: int | None = None
+    """Seconds by which its clock is ahead of the auditor's; negative when behind, None when not seen."""
+
+
 class HostLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One host of an audit. `name` is its inventory name, whatever the host calls itself."""
 
@@ -56,6 +67,8 @@ class HostLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Id of the finding to begin with."""
     traits: dict[str, str] = {}
     """What hosts that should be alike are compared by: fact path -> its value as text; a trait that was not seen is left out."""
+    identity: Identity | None = None
+    """None when it was not seen, as of a recording."""
     seconds: float = 0.0
     """From the start of its task to its answer."""
     file: str = ""
@@ -91,6 +104,24 @@ class Outlier(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     """Part of the group's hosts (of those whose trait was seen) that have the usual value."""
     severity: Severity
+
+
+class Likeness(msgspec.Struct, frozen=True, kw_only=True):
+    """One trait of one group: what is usual, and of how many it was not seen. Hosts that were not seen are not alike."""
+
+    group: str
+    trait: str
+    title: str
+    hosts: int
+    """Audited hosts of the group."""
+    seen: int
+    usual: str
+    """Empty when no value is that of most."""
+    share: float
+    values: dict[str, int]
+    """Value -> hosts, the most frequent first; no more than eight."""
+    unseen: list[str]
+    """Some of the hosts of which it was not seen."""
 
 
 class AcrossHosts(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +170,9 @@ class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
     by_finding: list[ByFinding]
     outliers: list[Outlier]
     across: list[AcrossHosts]
+    likeness: list[Likeness] = []
+    golden: str = ""
+    """What hosts were compared with instead of their majority."""
     before: str = ""
     """The audit that `changes` are since."""
     changes: list[Change] = []

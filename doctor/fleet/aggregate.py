@@ -1,0 +1,179 @@
+"""The audit put together from hosts as they come, in any order. What it keeps of a host is its line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from doctor import __version__
+from doctor.checks.finding import Citation, Finding, FixAdvice, Outcome, Severity
+from doctor.checks.verdict import Verdict
+from doctor.exit_codes import ExitCode, worst
+from doctor.fleet import across, likeness
+from doctor.fleet.model import (
+    AcrossHosts,
+    Brief,
+    ByFinding,
+    FleetReport,
+    FleetVerdict,
+    HostLine,
+    fleet_verdict,
+)
+from doctor.report.model import Report
+
+if TYPE_CHECKING:
+    from doctor.fleet.golden import Golden
+
+_WORST = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.WARN, Outcome.SKIP, Outcome.PASS)
+
+
+class _Fault:
+    """One finding over all hosts."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.title = finding.title
+        self.severity = finding.severity
+        self.message = finding.message
+        self.fix: FixAdvice | None = None
+        self.sources: list[Citation] = list(finding.sources)
+        self.outcome = finding.outcome
+        self.hosts: list[str] = []
+        self.roots = 0
+
+    def add(self, host: str, finding: Finding) -> None:
+        if _WORST.index(finding.outcome) < _WORST.index(self.outcome) or (
+            self.fix is None and finding.fix is not None and finding.violated
+        ):
+            self.message = finding.message
+            self.fix = finding.fix if finding.violated else self.fix
+        self.outcome = min(self.outcome, finding.outcome, key=_WORST.index)
+        self.hosts.append(host)
+        self.roots += finding.counts
+
+
+class Gathering:
+    """Takes each host once. Lines share what they have in common, so that ten thousand hosts fit in memory."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, HostLine] = {}
+        self._faults: dict[str, _Fault] = {}
+        self._briefs: dict[Brief, Brief] = {}
+        self._texts: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, line: HostLine, report: Report | None = None) -> None:
+        """A host's line with its report; without a report a host that was not audited. A name that comes again is refused."""
+        if line.name in self._lines:
+            raise ValueError(f"{line.name} came twice")
+        self._lines[line.name] = self._shared(line)
+        if report is None:
+            return
+        for finding in report.findings:
+            if finding.outcome in (Outcome.PASS, Outcome.SKIP):
+                continue
+            fault = self._faults.get(finding.id)
+            if fault is None:
+                fault = self._faults[finding.id] = _Fault(finding)
+            fault.add(line.name, finding)
+
+    def _shared(self, line: HostLine) -> HostLine:
+        text = self._texts.setdefault
+        return msgspec.structs.replace(
+            line,
+            findings=[self._briefs.setdefault(item, item) for item in line.findings],
+            traits={text(key, key): text(value, value) for key, value in line.traits.items()},
+            groups=[text(group, group) for group in line.groups],
+        )
+
+    def finish(
+        self,
+        *,
+        audit: str,
+        inventory: str,
+        started: str,
+        finished: str,
+        judged_as_of: str,
+        golden: Golden | None = None,
+    ) -> FleetReport:
+        """Everything that can be said once all hosts are there."""
+        lines = [self._lines[name] for name in sorted(self._lines)]
+        outliers, alike = likeness.compare(lines, golden)
+        found = across.judge(lines, judged_as_of)
+        return FleetReport(
+            audit=audit,
+            doctor=__version__,
+            inventory=inventory,
+            started=started,
+            finished=finished,
+            judged_as_of=judged_as_of,
+            verdict=verdict(lines, found),
+            exit_code=exit_code(lines, found),
+            counts=counts(lines),
+            hosts=lines,
+            by_finding=self._by_finding(),
+            outliers=outliers,
+            across=found,
+            likeness=alike,
+            golden=golden.name if golden is not None else "",
+        )
+
+    def _by_finding(self) -> list[ByFinding]:
+        found = [
+            ByFinding(
+                id=id,
+                title=fault.title,
+                severity=fault.severity,
+                outcome=fault.outcome,
+                hosts=sorted(fault.hosts),
+                roots=fault.roots,
+                message=fault.message,
+                fix=fault.fix,
+                sources=fault.sources,
+            )
+            for id, fault in self._faults.items()
+        ]
+        severities = list(Severity)
+        return sorted(
+            found,
+            key=lambda item: (
+                item.roots == 0,
+                _WORST.index(item.outcome),
+                severities.index(item.severity),
+                -item.roots,
+                item.id,
+            ),
+        )
+
+
+def counts(lines: list[HostLine]) -> dict[str, int]:
+    """Hosts by verdict (of those that were audited) and by state; `hosts` is all."""
+    found = Counter(line.verdict if line.state == "audited" else line.state for line in lines)
+    audited = sum(1 for line in lines if line.state == "audited")
+    return {"hosts": len(lines), "audited": audited, **dict(sorted(found.items()))}
+
+
+def verdict(lines: list[HostLine], found: list[AcrossHosts]) -> FleetVerdict:
+    """The hosts' verdict; a rule that only hosts together can break makes a healthy fleet degraded, and broken if it stops them."""
+    said = fleet_verdict(lines)
+    broken = {item.outcome for item in found}
+    if Outcome.FAIL in broken:
+        return "broken"
+    warned = any(
+        item.outcome is Outcome.WARN and item.severity is not Severity.INFO for item in found
+    )
+    return "degraded" if said == "healthy" and warned else said
+
+
+def exit_code(lines: list[HostLine], found: list[AcrossHosts]) -> int:
+    """The worst host's; 3 at least when one was not audited or there is none."""
+    codes = [line.exit_code if line.state == "audited" else ExitCode.NO_VERDICT for line in lines]
+    if any(item.outcome is Outcome.FAIL for item in found):
+        codes.append(ExitCode.FINDINGS)
+    return int(worst(codes or [ExitCode.NO_VERDICT]))
+
+
+__all__ = ["Gathering", "Verdict", "counts", "exit_code", "verdict"]

@@ -1,0 +1,155 @@
+"""Which hosts should be alike, and which are not.
+
+A host is compared within one group: the smallest of its inventory groups that is large enough, else the hosts of the same GPUs
+and distribution, as learned. Within it a trait has a usual value if enough of those of whom it was seen agree.
+What was not seen is neither alike nor different: it is listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from doctor.fleet.model import HostLine, Likeness, Outlier
+from doctor.fleet.trait_list import TRAITS
+from doctor.fleet.traits import DISTRIBUTION, GPUS, Trait
+
+if TYPE_CHECKING:
+    from doctor.fleet.golden import Golden
+
+SMALLEST = 4
+"""Hosts of whom a trait must have been seen: of three, one that differs says as much as the two that do not."""
+MOST = 2 / 3
+"""Part of the seen hosts that must exceed this to be usual."""
+SHOWN = 8
+"""Values and unseen hosts that a line of likeness names."""
+
+
+def groups_of(lines: list[HostLine]) -> dict[str, list[HostLine]]:
+    """Group -> its audited hosts; every audited host is in exactly one."""
+    audited = [line for line in lines if line.state == "audited"]
+    sizes = Counter(group for line in audited for group in line.groups)
+    found: dict[str, list[HostLine]] = defaultdict(list)
+    for line in audited:
+        found[_group(line, sizes)].append(line)
+    return dict(sorted(found.items()))
+
+
+def _group(line: HostLine, sizes: Counter[str]) -> str:
+    named = [(sizes[group], group) for group in line.groups if sizes[group] >= SMALLEST]
+    return min(named)[1] if named else learned(line)
+
+
+def learned(line: HostLine) -> str:
+    """The group that a host's hardware and distribution make."""
+    seen = [line.traits.get(path) for path in (GPUS, DISTRIBUTION)]
+    return "alike: " + ", ".join(text or "not seen" for text in seen)
+
+
+def compare(
+    lines: list[HostLine], golden: Golden | None = None
+) -> tuple[list[Outlier], list[Likeness]]:
+    """Outliers, by trait from the bottom of the stack; and per group and trait what is usual and what was not seen."""
+    outliers: list[Outlier] = []
+    alike: list[Likeness] = []
+    for group, members in groups_of(lines).items():
+        if golden is not None:
+            parts = [part for trait in TRAITS for part in _golden(trait, group, members, golden)]
+        elif len(members) >= SMALLEST:
+            parts = [part for trait in TRAITS for part in _majority(trait, group, members)]
+        else:
+            continue
+        for found, row in parts:
+            outliers += found
+            alike.append(row)
+    return outliers, alike
+
+
+def _majority(
+    trait: Trait, group: str, members: list[HostLine]
+) -> Iterator[tuple[list[Outlier], Likeness]]:
+    for condition, comparable in _comparable(trait, members):
+        row = _likeness(trait, f"{group}{condition}", comparable)
+        usual = row.usual
+        others = [
+            line for line in comparable if usual and line.traits.get(trait.path, usual) != usual
+        ]
+        yield [_outlier(trait, row.group, line, usual, row.share) for line in others], row
+
+
+def _comparable(trait: Trait, members: list[HostLine]) -> Iterator[tuple[str, list[HostLine]]]:
+    """Parts of a group that agree in what the trait depends on, and how they are called. Hosts of whom that was not seen are a
+    part of their own, which is too small for a verdict on anybody else."""
+    parts: dict[tuple[str, ...], list[HostLine]] = defaultdict(list)
+    for line in members:
+        parts[tuple(line.traits.get(path, "") for path in trait.given)].append(line)
+    for key, found in sorted(parts.items()):
+        condition = "" if len(parts) == 1 else f" ({', '.join(text or 'not seen' for text in key)})"
+        yield condition, found
+
+
+def _likeness(trait: Trait, group: str, members: list[HostLine]) -> Likeness:
+    values = Counter(line.traits[trait.path] for line in members if trait.path in line.traits)
+    seen = values.total()
+    ordered = sorted(values.items(), key=lambda item: (-item[1], item[0]))
+    usual, most = ordered[0] if ordered else ("", 0)
+    enough = seen >= SMALLEST and most / seen > MOST and seen * 2 > len(members)
+    return Likeness(
+        group=group,
+        trait=trait.path,
+        title=trait.title,
+        hosts=len(members),
+        seen=seen,
+        usual=usual if enough else "",
+        share=round(most / seen, 4) if seen else 0.0,
+        values=dict(ordered[:SHOWN]),
+        unseen=[line.name for line in members if trait.path not in line.traits][:SHOWN],
+    )
+
+
+def _golden(
+    trait: Trait, group: str, members: list[HostLine], golden: Golden
+) -> Iterator[tuple[list[Outlier], Likeness]]:
+    """Against the profile; a trait whose condition the golden host does not share says nothing."""
+    profile = golden.profile(group, members[0].groups)
+    if profile is None or trait.path not in profile:
+        return
+    wanted = profile[trait.path]
+    comparable = [
+        line
+        for line in members
+        if line.name != golden.host
+        and all(line.traits.get(path) == profile.get(path) for path in trait.given)
+    ]
+    if not comparable:
+        return
+    values = Counter(line.traits[trait.path] for line in comparable if trait.path in line.traits)
+    seen = values.total()
+    share = round(values[wanted] / seen, 4) if seen else 0.0
+    label = f"golden: {golden.name}"
+    row = Likeness(
+        group=f"{group} ({label})",
+        trait=trait.path,
+        title=trait.title,
+        hosts=len(comparable),
+        seen=seen,
+        usual=wanted,
+        share=share,
+        values=dict(values.most_common(SHOWN)),
+        unseen=[line.name for line in comparable if trait.path not in line.traits][:SHOWN],
+    )
+    others = [line for line in comparable if line.traits.get(trait.path, wanted) != wanted]
+    yield [_outlier(trait, label, line, wanted, share) for line in others], row
+
+
+def _outlier(trait: Trait, group: str, line: HostLine, usual: str, share: float) -> Outlier:
+    return Outlier(
+        host=line.name,
+        group=group,
+        trait=trait.path,
+        value=line.traits[trait.path],
+        usual=usual,
+        share=share,
+        severity=trait.severity,
+    )
