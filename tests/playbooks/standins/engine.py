@@ -19,6 +19,8 @@ CACHE = Path(
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-host-doctor-tests"
 )
 """Images live here between runs; nothing in it is needed again."""
+BRIDGE = "doctor-tests0"
+"""Not docker0: that belongs to whichever engine of this machine was there first."""
 START_S = 40
 
 
@@ -77,9 +79,9 @@ def missing() -> str | None:
     """Why no engine can be started here, or None."""
     if os.geteuid() != 0:
         return "needs root for a Docker engine of its own"
-    for tool in ("dockerd", "docker", "debootstrap"):
+    for tool in ("dockerd", "docker", "debootstrap", "ip", "setsid"):
         if shutil.which(tool) is None:
-            return f"needs {tool}: apt-get install docker.io debootstrap"
+            return f"needs {tool}: apt-get install docker.io debootstrap iproute2 util-linux"
     return None
 
 
@@ -146,24 +148,28 @@ def _runs(pid: int) -> bool:
 def _start(run: Path) -> None:
     for leftover in ("docker.pid", "docker.sock"):
         (run / leftover).unlink(missing_ok=True)
+    _forget_state(run)
     state = Path(tempfile.mkdtemp(prefix="doctor-standins-"))
-    (run / "exec").unlink(missing_ok=True)
     (run / "exec").symlink_to(state)
+    _bridge()
     with (run / "dockerd.log").open("wb") as log:
-        subprocess.Popen(
+        # It outlives this session when another one uses it too.
+        subprocess.run(
             [
+                "setsid",
+                "--fork",
                 "dockerd",
                 f"--host=unix://{run}/docker.sock",
                 f"--data-root={CACHE}/docker",
                 f"--exec-root={state}",
                 f"--pidfile={run}/docker.pid",
-                "--bip=10.213.0.1/24",
+                f"--bridge={BRIDGE}",
                 "--default-address-pool=base=10.214.0.0/16,size=24",
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,
+            check=True,
         )
     client = Engine(run / "docker.sock")
     until = time.monotonic() + START_S
@@ -174,6 +180,29 @@ def _start(run: Path) -> None:
             )
         time.sleep(0.3)
     _clear(client)
+
+
+def _forget_state(run: Path) -> None:
+    """An engine's mounts too: a killed one's network namespaces go on answering for the addresses of its containers."""
+    state = (run / "exec").resolve()
+    (run / "exec").unlink(missing_ok=True)
+    if not state.name.startswith("doctor-standins-"):
+        return
+    for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+        if line.split()[4].startswith(f"{state}/"):
+            subprocess.run(["umount", "-l", line.split()[4]], check=False)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def _bridge() -> None:
+    if Path("/sys/class/net", BRIDGE).exists():
+        return
+    for words in (
+        f"link add {BRIDGE} type bridge",
+        f"addr add 10.213.0.1/24 dev {BRIDGE}",
+        f"link set {BRIDGE} up",
+    ):
+        subprocess.run(["ip", *words.split()], check=True)
 
 
 def _clear(client: Engine) -> None:
@@ -193,6 +222,5 @@ def _stop(run: Path) -> None:
     until = time.monotonic() + 30
     while _runs(pid) and time.monotonic() < until:
         time.sleep(0.1)
-    state = (run / "exec").resolve()
-    if state.name.startswith("doctor-standins-"):
-        shutil.rmtree(state, ignore_errors=True)
+    subprocess.run(["ip", "link", "del", BRIDGE], check=False, stderr=subprocess.DEVNULL)
+    _forget_state(run)
