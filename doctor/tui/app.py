@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from doctor.tui.reporting import HostNames
 from doctor.tui.row import Part, safe
 from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.screens.host import HostScreen
-from doctor.tui.state import Failed, ViewState, reduce_all
+from doctor.tui.state import Ended, Failed, ViewState, reduce_all
 
 if TYPE_CHECKING:
     from doctor.facts.identity import HostName
@@ -43,6 +44,13 @@ def later(mode: str) -> Callable[[], DoctorScreen]:
         return made
 
     return make
+
+
+def settle() -> None:
+    """Look for rubbish now, and never again among what stays: thirty milliseconds that no key is to wait for."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 class DoctorApp(App[int]):
@@ -130,6 +138,8 @@ class DoctorApp(App[int]):
                     severity="error",
                     markup=False,
                 )
+            if isinstance(item, Ended):
+                self.call_after_refresh(settle)
         if not self._flushing:
             self._flushing = True
             self.set_timer(FLUSH, self._draw)

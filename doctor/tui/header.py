@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from doctor.checks.finding import Finding, Outcome, Severity
-from doctor.checks.verdict import verdict
 from doctor.facts.identity import HostName
-from doctor.report.model import Next, next_step
+from doctor.report.model import Next
+from doctor.tui.digest import digest
 from doctor.tui.row import Part, safe
 from doctor.tui.state import ViewState
 
@@ -46,7 +43,7 @@ def head_lines(
 
 def next_of(state: ViewState) -> Next | None:
     """The one thing to do."""
-    return next_step([state.findings[id] for id in sorted(state.findings)])
+    return digest(state.findings).next
 
 
 def _first(state: ViewState, now: float) -> list[Part]:
@@ -65,29 +62,9 @@ def _first(state: ViewState, now: float) -> list[Part]:
         return [("· LOOKING  ", "bold"), *bar(done, total or 1), (said, "")]
     if not state.findings:
         return [("· WAITING  ", "bold"), ("nothing has been looked at yet", "dim")]
-    findings = list(state.findings.values())
-    said = verdict(findings)
-    glyph, style = VERDICTS[said]
-    return [(f"{glyph} {said.upper()}  ", style), (counts(findings), "")]
-
-
-def counts(findings: list[Finding]) -> str:
-    """How many of what, as the report counts them."""
-    outcomes = Counter(item.outcome for item in findings if item.counts)
-    warned = [item for item in findings if item.outcome is Outcome.WARN and item.counts]
-    notes = sum(1 for item in warned if item.severity is Severity.INFO)
-    parts = [
-        _count(outcomes[Outcome.FAIL], "error"),
-        _count(len(warned) - notes, "warning"),
-        _count(notes, "note"),
-        f"{outcomes[Outcome.PASS]} passed",
-        f"{outcomes[Outcome.UNKNOWN]} not seen" if outcomes[Outcome.UNKNOWN] else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
+    found = digest(state.findings)
+    glyph, style = VERDICTS[found.verdict]
+    return [(f"{glyph} {found.verdict.upper()}  ", style), (found.counts, "")]
 
 
 def _host(state: ViewState, host: HostName | None) -> list[Part]:

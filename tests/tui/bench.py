@@ -36,6 +36,12 @@ class Empty(App):
 Empty().run()
 """
 MANY = 5000
+AIM_MS = 50.0
+"""From a key to its paint."""
+AIM_S = 0.5
+"""From the first paint of an empty Textual app to the doctor's."""
+AIM_RATIO = 3.0
+"""As many times as long as the empty app, both from the start of the process."""
 
 
 def first_paint(argv: Sequence[str], marker: bytes) -> tuple[float, float]:
@@ -89,37 +95,46 @@ def many() -> Origin:
     return told(events)  # type: ignore[arg-type]
 
 
-def keys() -> dict[str, float]:
-    """Milliseconds from key to paint, the median and the worst but one of each kind of key."""
+def keys() -> dict[str, dict[str, float]]:
+    """Milliseconds from key to paint, by the clock and of the processor, of each kind of key: median and worst.
+
+    A machine that does other things as well stretches the clock and leaves the processor's time as it is.
+    """
     app = DoctorApp(many())
-    found: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {}
 
     async def whole() -> None:
         async with app.run_test(size=(120, 36)) as pilot:
             await idle(app, pilot)
-            written: list[float] = []
+            written: list[tuple[float, float]] = []
             driver = app._driver
             assert driver is not None
 
             def display(screen: object, update: object) -> None:
                 if isinstance(update, CompositorUpdate):  # headless apps stop before the bytes
                     update.render_segments(app.console)
-                    written.append(time.perf_counter())
+                    written.append((time.perf_counter(), time.process_time()))
 
             app._display = display  # type: ignore[method-assign,assignment]
 
             async def timed(name: str, presses: Sequence[tuple[str, str | None]]) -> None:
-                spent = []
+                clock, processor = [], []
                 for key, letter in presses:
                     written.clear()
-                    started = time.perf_counter()
+                    started, begun = time.perf_counter(), time.process_time()
                     driver.send_message(Key(key, letter))
                     while not written and time.perf_counter() - started < 1:
                         await asyncio.sleep(0.0005)
-                    spent.append((written[0] - started) * 1000 if written else 1000.0)
+                    painted, spent = written[0] if written else (started + 1, begun + 1)
+                    clock.append((painted - started) * 1000)
+                    processor.append((spent - begun) * 1000)
                     await pilot.pause(0.03)
-                found[f"{name} median"] = round(statistics.median(spent), 1)
-                found[f"{name} worst but one"] = round(sorted(spent)[-2], 1)
+                found[name] = {
+                    "clock, median": round(statistics.median(clock), 1),
+                    "clock, worst": round(max(clock), 1),
+                    "processor, median": round(statistics.median(processor), 1),
+                    "processor, worst": round(max(processor), 1),
+                }
 
             await timed("down", [("down", None)] * 30)
             await timed("page", [("pagedown", None)] * 15)
@@ -143,8 +158,8 @@ def main(argv: list[str] | None = None) -> int:
         "first paint, seconds": {name: round(each[0], 3) for name, each in spent.items()},
         "first paint, seconds of CPU": {name: round(each[1], 3) for name, each in spent.items()},
         "doctor / empty Textual app": round(doctor[0] / empty[0], 2),
-        "over an empty Textual app, seconds (aim 0.5)": round(doctor[0] - empty[0], 3),
-        f"key to paint over {MANY} findings, ms (aim 50)": keys(),
+        f"over an empty Textual app, seconds (aim {AIM_S})": round(doctor[0] - empty[0], 3),
+        f"key to paint over {MANY} findings, ms (aim {AIM_MS:g})": keys(),
     }
     print(json.dumps(shown, indent=1))
     return 0

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from doctor.tui import detail
 from doctor.tui.copying import Copying
+from doctor.tui.digest import digest
 from doctor.tui.fact_rows import fact_rows, value_at
 from doctor.tui.finding_rows import SHOWS, Show, finding_rows
 from doctor.tui.header import bar, head_lines, next_of
@@ -141,17 +142,10 @@ class HostScreen(Copying, DoctorScreen):
         keep_place = False
         if row is not None and self._facts:
             path, leaf = value_at(state.facts, row.key)
-            readers = [
-                id
-                for id, item in sorted(state.findings.items())
-                if any(e.fact == path for e in item.evidence)
-            ]
-            lines = detail.fact_lines(path, leaf, readers)
+            lines = detail.fact_lines(path, leaf, digest(state.findings).readers.get(path, ()))
         elif row is not None and row.key in state.findings:
             finding = state.findings[row.key]
-            explains = [
-                id for id, item in sorted(state.findings.items()) if item.blocked_by == finding.id
-            ]
+            explains = digest(state.findings).explains.get(finding.id, ())
             lines = detail.finding_lines(finding, explains, state.history.get(finding.id, ()))
         elif row is not None and row.key in state.probes:
             probe = state.probes[row.key]

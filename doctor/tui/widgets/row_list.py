@@ -104,7 +104,8 @@ class RowList(ScrollView, can_focus=True):
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Draw the two rows anew and tell."""
-        self.refresh()
+        self.refresh_line(old)
+        self.refresh_line(new)
         self._into_view()
         self.post_message(self.Moved(self, self.row))
 
