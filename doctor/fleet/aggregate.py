@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from doctor import __version__
 from doctor.checks.finding import Citation, Finding, FixAdvice, Outcome, Severity
-from doctor.checks.verdict import Verdict
 from doctor.exit_codes import ExitCode, worst
 from doctor.fleet import across, likeness
+from doctor.fleet.folder import Sharing
 from doctor.fleet.model import (
     AcrossHosts,
-    Brief,
     ByFinding,
     FleetReport,
     FleetVerdict,
@@ -59,8 +56,7 @@ class Gathering:
     def __init__(self) -> None:
         self._lines: dict[str, HostLine] = {}
         self._faults: dict[str, _Fault] = {}
-        self._briefs: dict[Brief, Brief] = {}
-        self._texts: dict[str, str] = {}
+        self._sharing = Sharing()
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -69,7 +65,7 @@ class Gathering:
         """A host's line with its report; without a report a host that was not audited. A name that comes again is refused."""
         if line.name in self._lines:
             raise ValueError(f"{line.name} came twice")
-        self._lines[line.name] = self._shared(line)
+        self._lines[line.name] = self._sharing.share(line)
         if report is None:
             return
         for finding in report.findings:
@@ -79,15 +75,6 @@ class Gathering:
             if fault is None:
                 fault = self._faults[finding.id] = _Fault(finding)
             fault.add(line.name, finding)
-
-    def _shared(self, line: HostLine) -> HostLine:
-        text = self._texts.setdefault
-        return msgspec.structs.replace(
-            line,
-            findings=[self._briefs.setdefault(item, item) for item in line.findings],
-            traits={text(key, key): text(value, value) for key, value in line.traits.items()},
-            groups=[text(group, group) for group in line.groups],
-        )
 
     def finish(
         self,
@@ -176,4 +163,4 @@ def exit_code(lines: list[HostLine], found: list[AcrossHosts]) -> int:
     return int(worst(codes or [ExitCode.NO_VERDICT]))
 
 
-__all__ = ["Gathering", "Verdict", "counts", "exit_code", "verdict"]
+__all__ = ["Gathering", "counts", "exit_code", "verdict"]

@@ -179,9 +179,11 @@ class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def file_name(host: str) -> str:
-    """The report's file of a host: its inventory name percent-encoded, so that no name leaves the folder or hides in it."""
+    """The report's file of a host: its inventory name percent-encoded, so that no name leaves the folder, hides in it or is the summary's."""
     quoted = quote(host, safe="")
-    return f"{'%2E' + quoted[1:] if quoted.startswith('.') else quoted}.json"
+    if quoted.startswith(".") or f"{quoted}.json" == SUMMARY:
+        quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
+    return f"{quoted}.json"
 
 
 def fleet_verdict(lines: list[HostLine]) -> FleetVerdict:
