@@ -42,7 +42,19 @@ def judge(lines: list[HostLine], judged_as_of: str) -> list[AcrossHosts]:
         if len(members) > 1
         for said in rule.judge(rule, group, members)
     ]
-    return _cited(found, judged_as_of)
+    return _cited(list(_passes_as_one(found)), judged_as_of)
+
+
+def _passes_as_one(found: list[AcrossHosts]) -> Iterator[AcrossHosts]:
+    """A line per rule for the groups in which it holds."""
+    for rule in RULES:
+        said = [item for item in found if item.id == rule.id]
+        yield from (item for item in said if item.outcome is not Outcome.PASS)
+        held = [item for item in said if item.outcome is Outcome.PASS]
+        if len(held) > 1:
+            message = f"holds in {len(held)} groups"
+            yield msgspec.structs.replace(held[0], group=f"{len(held)} groups", message=message)
+        yield from held if len(held) == 1 else ()
 
 
 def _cited(found: list[AcrossHosts], judged_as_of: str) -> list[AcrossHosts]:

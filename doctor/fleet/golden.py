@@ -63,8 +63,7 @@ def of_majority(fleet: FleetReport, group: str = "*") -> Golden:
     for name, members in likeness.groups_of(fleet.hosts).items():
         if not fnmatchcase(name, group):
             continue
-        _, alike = likeness.compare(members)
-        usual = {row.trait: row.usual for row in alike if row.usual}
+        usual = likeness.usual(members) if len(members) >= likeness.SMALLEST else {}
         if usual:
             profiles.append(Profile(group=_exactly(name), traits=usual))
             hosts += len(members)

@@ -50,20 +50,30 @@ def learned(line: HostLine) -> str:
 def compare(
     lines: list[HostLine], golden: Golden | None = None
 ) -> tuple[list[Outlier], list[Likeness]]:
-    """Outliers, by trait from the bottom of the stack; and per group and trait what is usual and what was not seen."""
+    """Outliers, by trait from the bottom of the stack; and the traits of a group in which its hosts are not seen to be all alike."""
     outliers: list[Outlier] = []
     alike: list[Likeness] = []
-    for group, members in groups_of(lines).items():
-        if golden is not None:
-            parts = [part for trait in TRAITS for part in _golden(trait, group, members, golden)]
-        elif len(members) >= SMALLEST:
-            parts = [part for trait in TRAITS for part in _majority(trait, group, members)]
-        else:
-            continue
-        for found, row in parts:
-            outliers += found
+    for found, row in _rows(lines, golden):
+        outliers += found
+        if len(row.values) > 1 or row.seen < row.hosts:
             alike.append(row)
     return outliers, alike
+
+
+def usual(lines: list[HostLine]) -> dict[str, str]:
+    """What most of them have, whatever their groups."""
+    found = [row for trait in TRAITS for _, row in _majority(trait, "", lines)]
+    return {row.trait: row.usual for row in sorted(found, key=lambda row: row.seen) if row.usual}
+
+
+def _rows(lines: list[HostLine], golden: Golden | None) -> Iterator[tuple[list[Outlier], Likeness]]:
+    for group, members in groups_of(lines).items():
+        if golden is not None:
+            for trait in TRAITS:
+                yield from _golden(trait, group, members, golden)
+        elif len(members) >= SMALLEST:
+            for trait in TRAITS:
+                yield from _majority(trait, group, members)
 
 
 def _majority(

@@ -46,6 +46,7 @@ def line_of(
         distribution=report.host.distribution,
         findings=found,
         passed=sum(1 for item in report.findings if item.outcome is Outcome.PASS),
+        skipped=sum(1 for item in report.findings if item.outcome is Outcome.SKIP),
         unseen=len(report.unseen),
         next=report.next.id if report.next else "",
         traits=read_all(facts, TRAITS),

@@ -61,6 +61,7 @@ class HostLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: list[Brief] = []
     """What failed, warned or could not be seen, root causes first."""
     passed: int = 0
+    skipped: int = 0
     unseen: int = 0
     """Facts that could not be looked at."""
     next: str = ""

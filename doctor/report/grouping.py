@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from doctor.checks.finding import Evidence, Finding, Outcome, Severity
+from doctor.fleet.model import Brief
 from doctor.report.model import Report
 from doctor.report.plain import escape
 
@@ -33,7 +34,7 @@ TITLES = {
 """In reading order: root causes first, what they explain below."""
 
 
-def key_of(finding: Finding) -> str:
+def key_of(finding: Finding | Brief) -> str:
     """The group of a finding: only an unblocked, unwaived violation or blind spot is among the first four."""
     if finding.outcome in (Outcome.PASS, Outcome.SKIP):
         return str(finding.outcome.value)
@@ -66,7 +67,7 @@ def counts(report: Report) -> dict[str, int]:
     return found
 
 
-def area(finding: Finding) -> str:
+def area(finding: Finding | Brief) -> str:
     """The part of an id before the dot."""
     return finding.id.partition(".")[0]
 

@@ -1,4 +1,4 @@
-"""Reports as one HTML file that needs nothing else: no request leaves it, and only its own script and style may run.
+"""The report as one HTML file that needs nothing else: no request leaves it, and only its own script and style may run.
 
 Whatever a host says goes through autoescaping after its control characters were spelled out.
 """
@@ -8,13 +8,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from doctor.report.grouping import TITLES, Group, counts, groups, plain_lines, seen_value
+from doctor.report.grouping import TITLES, counts, groups, plain_lines, seen_value
 from doctor.report.model import Report
 from doctor.report.plain import escape
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).with_name("assets")
 FOLDED = ("explained", "pass", "skip")
-"""Groups that are there but not shown until asked for; of many hosts they are only counted, or no browser opens the page."""
+"""Groups that are there but not shown until asked for."""
 _MARKS = {
     "pass": "✓ pass",
     "fail": "✗ fail",
@@ -31,48 +28,42 @@ _MARKS = {
     "unknown": "? unknown",
     "skip": "– n/a",  # noqa: RUF001 - the house's glyph for n/a
 }
-_VERDICT_MARKS = {"healthy": "✓", "degraded": "!", "broken": "✗", "unknown": "?"}
+VERDICT_MARKS = {"healthy": "✓", "degraded": "!", "broken": "✗", "unknown": "?"}
 
 
-class _Page(msgspec.Struct, frozen=True, kw_only=True):
-    place: int
-    report: Report
-    groups: list[Group]
-    counts: dict[str, int]
-
-
-def render(reports: Sequence[Report]) -> str:
-    """The page: with several hosts a table of them first, then each host with its findings."""
-    from markupsafe import Markup
-
-    one = len(reports) == 1
-    listed = [key for key in TITLES if one or key not in FOLDED]
-    pages = [_page(place, report, listed) for place, report in enumerate(reports, 1)]
-    style, script = _asset("report.css"), _asset("report.js")
-    title = f"{reports[0].host.name}: {reports[0].verdict}" if one else f"{len(reports)} GPU hosts"
-    template = _environment().from_string(_asset("report.html.j2"))
-    return template.render(
-        pages=pages,
-        title=title,
-        titles={key: TITLES[key] for key in listed},
-        totals={key: sum(page.counts[key] for page in pages) for key in TITLES},
+def render(report: Report) -> str:
+    """The page: verdict, next step, then the findings by what they mean."""
+    return page(
+        "report.html.j2",
+        "report.css",
+        "report.js",
+        report=report,
+        groups=groups(report),
+        counts=counts(report),
+        title=f"{report.host.name}: {report.verdict}",
+        titles=TITLES,
         folded=FOLDED,
         marks=_MARKS,
-        verdict_marks=_VERDICT_MARKS,
-        version=reports[0].doctor if reports else "",
-        style=Markup(style),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        style_hash=Markup(_digest(style)),  # noqa: S704 - base64
-        script_hash=Markup(_digest(script)),  # noqa: S704 - base64
+        verdict_marks=VERDICT_MARKS,
+        version=report.doctor,
     )
 
 
-def _page(place: int, report: Report, listed: Sequence[str]) -> _Page:
-    return _Page(
-        place=place,
-        report=report,
-        groups=[group for group in groups(report) if group.key in listed],
-        counts=counts(report),
+def page(template: str, style: str, script: str, **said: Any) -> str:
+    """A template with our own style and script in it and their digests in its policy."""
+    from markupsafe import Markup
+
+    css, code = asset(style), asset(script)
+    return (
+        _environment()
+        .from_string(asset(template))
+        .render(
+            **said,
+            style=Markup(css),  # noqa: S704 - our own file
+            script=Markup(code),  # noqa: S704 - our own file
+            style_hash=Markup(_digest(css)),  # noqa: S704 - base64
+            script_hash=Markup(_digest(code)),  # noqa: S704 - base64
+        )
     )
 
 
@@ -92,7 +83,8 @@ def is_address(url: str) -> bool:
     return re.fullmatch(r"https?://[!-~]+", url) is not None
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of ours."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Reports as JSON lines, for log pipelines: per host one verdict, then a line per finding, then one per unseen fact.
+"""The report as JSON lines, for log pipelines: one verdict, then a line per finding, then one per unseen fact.
 
 Every line is ASCII, so that no separator inside a host's text can split it.
 """
@@ -6,7 +6,7 @@ Every line is ASCII, so that no separator inside a host's text can split it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,11 +14,9 @@ import msgspec
 from doctor.report.model import Report
 
 
-def render(reports: Sequence[Report]) -> str:
+def render(report: Report) -> str:
     """Each line says its schema (doctor.verdict/1, doctor.finding/1, doctor.unseen/1) and its host."""
-    return "\n".join(
-        json.dumps(line, ensure_ascii=True) for report in reports for line in _lines(report)
-    )
+    return "\n".join(json.dumps(line, ensure_ascii=True) for line in _lines(report))
 
 
 def _lines(report: Report) -> Iterator[dict[str, Any]]:

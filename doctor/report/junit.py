@@ -1,4 +1,4 @@
-"""Reports as JUnit XML, for CI systems: a suite per host, a case per check.
+"""The report as JUnit XML, for CI systems: a suite, a case per check.
 
 A violated error or warning is a failure, a blind spot is an error; what another finding explains or a waiver lifts is
 skipped with its reason, so that nothing that was not seen looks like a pass. Notes pass and say so in their output.
@@ -7,22 +7,21 @@ skipped with its reason, so that nothing that was not seen looks like a pass. No
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
 
 from doctor.checks.finding import Finding
 from doctor.report.grouping import area, key_of, plain_lines, seen_value
 from doctor.report.model import Report
 from doctor.report.plain import escape
 
-_TOTALS = ("tests", "failures", "errors", "skipped")
+TOTALS = ("tests", "failures", "errors", "skipped")
 
 
-def render(reports: Sequence[Report]) -> str:
+def render(report: Report) -> str:
     """The document with its XML declaration."""
     root = ET.Element("testsuites", name="gpu-host-doctor")
-    suites = [_suite(root, report) for report in reports]
-    for total in _TOTALS:
-        root.set(total, str(sum(int(suite.get(total, "0")) for suite in suites)))
+    suite = _suite(root, report)
+    for total in TOTALS:
+        root.set(total, suite.get(total, "0"))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
 
@@ -43,18 +42,25 @@ def _suite(root: ET.Element, report: Report) -> ET.Element:
         said["next"] = report.next.say
     for key, value in said.items():
         ET.SubElement(properties, "property", name=key, value=escape(value))
-    cases = [_case(suite, finding) for finding in report.findings]
-    suite.set("tests", str(len(cases)))
-    suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
-    suite.set("errors", str(sum(case.find("error") is not None for case in cases)))
-    suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
+    for finding in report.findings:
+        add_case(suite, finding)
+    count(suite)
     if report.unseen:
         lines = [f"{escape(item.fact)}: {escape(item.reason)}" for item in report.unseen]
         ET.SubElement(suite, "system-out").text = "\n".join(["Facts not seen:", *lines])
     return suite
 
 
-def _case(suite: ET.Element, finding: Finding) -> ET.Element:
+def count(suite: ET.Element) -> None:
+    """Say of a suite how many cases it has and what they came to."""
+    cases = suite.findall("testcase")
+    suite.set("tests", str(len(cases)))
+    for total, tag in zip(TOTALS[1:], ("failure", "error", "skipped"), strict=True):
+        suite.set(total, str(sum(case.find(tag) is not None for case in cases)))
+
+
+def add_case(suite: ET.Element, finding: Finding) -> None:
+    """A finding as a case."""
     case = ET.SubElement(suite, "testcase", classname=area(finding), name=finding.id)
     message = escape(finding.message)
     key = key_of(finding)
@@ -72,7 +78,6 @@ def _case(suite: ET.Element, finding: Finding) -> ET.Element:
             "waived": f"waived ({escape(finding.waived or '')}): ",
         }.get(key, "")
         ET.SubElement(case, "skipped", message=why + message)
-    return case
 
 
 def _details(finding: Finding) -> str:

@@ -1,16 +1,15 @@
-"""Reports as GitHub-flavoured Markdown, for issues, merge requests and chats. A host's text can start no markup, link or mention."""
+"""The report as GitHub-flavoured Markdown, for issues, merge requests and chats. A host's text can start no markup, link or mention."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from doctor.checks.finding import Finding
 from doctor.report.grouping import Group, counts, groups, plain_lines, seen_value
 from doctor.report.model import Report
 from doctor.report.plain import escape
 
-_MARKS = {
+MARKS = {
     "fail": "✗ fail",
     "warn": "! warn",
     "unknown": "? unknown",
@@ -26,30 +25,13 @@ _LINKS_ITSELF = re.compile(r":(?=//|\w+:)|(?<=www)\.", re.IGNORECASE)
 """The letter that makes an address a link or a word an emoji."""
 
 
-def render(reports: Sequence[Report]) -> str:
-    """A section per host; with several hosts a table of them first."""
-    lines = _hosts(reports) if len(reports) > 1 else []
-    for report in reports:
-        lines += _report(report, "##" if len(reports) > 1 else "#")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _hosts(reports: Sequence[Report]) -> list[str]:
-    rows = [[mark_up(item.host.name), item.verdict, *_said_counts(item)] for item in reports]
-    return ["# GPU hosts", "", *_table(["Host", "Verdict", "Errors", "Warnings", "Not seen"], rows)]
-
-
-def _said_counts(report: Report) -> list[str]:
-    found = counts(report)
-    return [str(found[key]) for key in ("fail", "warn", "unknown")]
-
-
-def _report(report: Report, level: str) -> list[str]:
+def render(report: Report) -> str:
+    """The verdict, the next step, then the findings by what they mean."""
     about = [report.host.distribution, report.host.platform, f"as of {report.judged_as_of}"]
     found = counts(report)
     said = [f"{number} {key}" for key, number in found.items() if number]
     lines = [
-        f"{level} {mark_up(report.host.name)}: {report.verdict}",
+        f"# {mark_up(report.host.name)}: {report.verdict}",
         "",
         ", ".join(mark_up(part) for part in about if part),
         "",
@@ -57,27 +39,27 @@ def _report(report: Report, level: str) -> list[str]:
         "",
     ]
     if report.next is not None:
-        lines += [f"**Next:** {mark_up(report.next.say)}", "", *_code(report.next.command)]
+        lines += [f"**Next:** {mark_up(report.next.say)}", "", *code(report.next.command)]
     for group in groups(report):
-        lines += _group(group, level)
+        lines += _group(group)
     if report.unseen:
         rows = [[mark_up(item.fact), mark_up(item.reason)] for item in report.unseen]
-        lines += _fold(f"Facts not seen ({len(rows)})", _table(["Fact", "Reason"], rows))
-    return lines
+        lines += fold(f"Facts not seen ({len(rows)})", table(["Fact", "Reason"], rows))
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _group(group: Group, level: str) -> list[str]:
+def _group(group: Group) -> list[str]:
     rows = [
-        [_MARKS[item.outcome.value], mark_up(item.id), mark_up(_said(item))]
+        [MARKS[item.outcome.value], mark_up(item.id), mark_up(_said(item))]
         for item in group.findings
     ]
-    table = _table(["Outcome", "Finding", "Message"], rows)
+    found = table(["Outcome", "Finding", "Message"], rows)
     title = f"{group.title} ({len(rows)})"
     if group.key in _FOLDED:
-        return _fold(title, table)
-    lines = [f"{level}# {title}", "", *table]
+        return fold(title, found)
+    lines = [f"## {title}", "", *found]
     for item in group.findings:
-        lines += _fold(f"{mark_up(item.id)}: evidence, fix and sources", _details(item))
+        lines += fold(f"{mark_up(item.id)}: evidence, fix and sources", _details(item))
     return lines
 
 
@@ -93,31 +75,33 @@ def _details(finding: Finding) -> list[str]:
     lines: list[str] = []
     if finding.fix is not None and finding.violated:
         disturbs = f" (disturbs: {finding.fix.disturbs})"
-        lines += [f"Fix{disturbs}: {mark_up(finding.fix.say)}", "", *_code(finding.fix.command)]
+        lines += [f"Fix{disturbs}: {mark_up(finding.fix.say)}", "", *code(finding.fix.command)]
     rows = [[mark_up(i.fact), mark_up(seen_value(i)), mark_up(i.via)] for i in finding.evidence]
     if rows:
-        lines += _table(["Fact", "Value", "Read from"], rows)
+        lines += table(["Fact", "Value", "Read from"], rows)
     for item in finding.sources:
-        lines.append(f"- {mark_up(item.id)} ({mark_up(item.as_of)}): {_link(item.url)}")
+        lines.append(f"- {mark_up(item.id)} ({mark_up(item.as_of)}): {link(item.url)}")
     return [*lines, ""] if finding.sources else lines
 
 
-def _link(url: str) -> str:
+def link(url: str) -> str:
     """A link only where the address is one; else its text."""
     is_address = re.fullmatch(r"https?://[^\s<>\"\\^`{|}]+", url) is not None and url.isascii()
     return f"<{url}>" if is_address else mark_up(url)
 
 
-def _fold(title: str, inside: list[str]) -> list[str]:
+def fold(title: str, inside: list[str]) -> list[str]:
+    """Something to unfold."""
     return [f"<details><summary>{title}</summary>", "", *inside, "</details>", ""]
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Rows of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return [*(f"| {' | '.join(cell or ' ' for cell in line)} |" for line in lines), ""]
 
 
-def _code(command: str | None) -> list[str]:
+def code(command: str | None) -> list[str]:
     """A fenced block whose fence is longer than any run of backticks inside."""
     lines = plain_lines(command)
     if not lines:

@@ -1,4 +1,4 @@
-"""Reports as SARIF 2.1.0, for code-scanning dashboards: one run, a rule per check, a result per violation and blind spot.
+"""The report as SARIF 2.1.0, for code-scanning dashboards: one run, a rule per check, a result per violation and blind spot.
 
 Passes and skips are counted, not listed: viewers that ignore `kind` would show them as alerts.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from doctor.checks.finding import Finding, Outcome, Severity
-from doctor.report.grouping import area, counts, key_of, plain_lines, seen_value
+from doctor.fleet.model import AcrossHosts, ByFinding
+from doctor.report.grouping import counts, key_of, plain_lines, seen_value
 from doctor.report.model import Report
 from doctor.report.plain import escape
 
@@ -22,19 +22,15 @@ SCHEMA = (
 _LEVELS = {Severity.ERROR: "error", Severity.WARN: "warning", Severity.INFO: "note"}
 
 
-def render(reports: Sequence[Report]) -> str:
+def render(report: Report) -> str:
     """The log, as ASCII JSON."""
-    rules = _rules(reports)
+    rules = [rule_of(finding) for finding in report.findings]
     places = {rule["id"]: place for place, rule in enumerate(rules)}
-    driver = {"name": "gpu-host-doctor", "rules": rules}
-    if reports:
-        driver["version"] = reports[0].doctor
     run = {
-        "tool": {"driver": driver},
-        "invocations": [_invocation(report) for report in reports],
+        "tool": {"driver": {"name": "gpu-host-doctor", "rules": rules, "version": report.doctor}},
+        "invocations": [invocation(report, report.host.name)],
         "results": [
-            _result(finding, report, places[finding.id])
-            for report in reports
+            result_of(finding, report.host.name, places[finding.id])
             for finding in report.findings
             if finding.outcome not in (Outcome.PASS, Outcome.SKIP)
         ],
@@ -43,39 +39,33 @@ def render(reports: Sequence[Report]) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _rules(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    first: dict[str, Finding] = {}
-    for report in reports:
-        for finding in report.findings:
-            first.setdefault(finding.id, finding)
-    return [_rule(first[id]) for id in sorted(first)]
-
-
-def _rule(finding: Finding) -> dict[str, Any]:
+def rule_of(finding: Finding | ByFinding | AcrossHosts) -> dict[str, Any]:
+    """The claim as a reportingDescriptor."""
     rule: dict[str, Any] = {
         "id": finding.id,
-        "shortDescription": {"text": _message(finding.title)},
+        "shortDescription": {"text": message(finding.title)},
         "defaultConfiguration": {"level": _LEVELS[finding.severity]},
-        "properties": {"tags": [area(finding)]},
+        "properties": {"tags": [finding.id.partition(".")[0]]},
     }
     links = [item for item in finding.sources if item.url.startswith(("https://", "http://"))]
     if links:
         rule["helpUri"] = links[0].url
         said = [f"{item.url} ({item.id}, {item.as_of})" for item in finding.sources]
-        rule["help"] = {"text": _message("Sources: " + ", ".join(said))}
+        rule["help"] = {"text": message("Sources: " + ", ".join(said))}
     return rule
 
 
-def _result(finding: Finding, report: Report, place: int) -> dict[str, Any]:
+def result_of(finding: Finding, host: str, place: int) -> dict[str, Any]:
+    """A finding of a host; `place` is its rule's."""
     kind, level, said = _judged(finding)
-    fingerprint = hashlib.sha256(f"{report.host.name}\0{finding.id}".encode("utf-8", "replace"))
+    fingerprint = hashlib.sha256(f"{host}\0{finding.id}".encode("utf-8", "replace"))
     result: dict[str, Any] = {
         "ruleId": finding.id,
         "ruleIndex": place,
         "kind": kind,
         "level": level,
-        "message": {"text": _message(said + finding.message)},
-        "locations": [{"logicalLocations": [_host(report)]}],
+        "message": {"text": message(said + finding.message)},
+        "locations": [{"logicalLocations": [location(host)]}],
         "partialFingerprints": {"doctorHostFinding/v1": fingerprint.hexdigest()},
         "properties": _properties(finding),
     }
@@ -95,8 +85,9 @@ def _judged(finding: Finding) -> tuple[str, str, str]:
     return "fail", _LEVELS[finding.severity], ""
 
 
-def _host(report: Report) -> dict[str, Any]:
-    name = escape(report.host.name)
+def location(host: str) -> dict[str, Any]:
+    """The host as a place."""
+    name = escape(host)
     return {"name": name, "fullyQualifiedName": name, "kind": "resource"}
 
 
@@ -127,15 +118,16 @@ def _properties(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _invocation(report: Report) -> dict[str, Any]:
+def invocation(report: Report, host: str) -> dict[str, Any]:
+    """The look at one host."""
     return {
         "executionSuccessful": True,
         "exitCode": report.exit_code,
-        "machine": escape(report.host.name),
+        "machine": escape(host),
         "toolExecutionNotifications": [
             {
                 "level": "note",
-                "message": {"text": _message(f"Fact not seen: {item.fact}: {item.reason}")},
+                "message": {"text": message(f"Fact not seen: {item.fact}: {item.reason}")},
             }
             for item in report.unseen
         ],
@@ -147,7 +139,7 @@ def _invocation(report: Report) -> dict[str, Any]:
     }
 
 
-def _message(text: str) -> str:
+def message(text: str) -> str:
     """Plain text in which nothing is a link or a placeholder (SARIF 2.1.0, 3.11.5 and 3.11.6)."""
     shown = escape(text)
     if "](" in shown:

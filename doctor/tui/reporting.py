@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from doctor.errors import UsageError
+from doctor.report.formats import SUFFIXES, of_host
 from doctor.report.model import Report, next_step
 from doctor.tui.state import ViewState
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
     from doctor.facts.identity import HostName
 
-MODULES = {".html": "html", ".md": "markdown", ".csv": "csv_", ".sarif": "sarif", ".xml": "junit"}
-"""Suffix -> module of doctor.report that renders many reports at once."""
-EXPORTS = (".txt", ".json", *MODULES)
+EXPORTS = tuple(SUFFIXES)
 
 
 def report_of(state: ViewState, as_of: date | None = None) -> Report:
@@ -45,6 +44,18 @@ def report_of(state: ViewState, as_of: date | None = None) -> Report:
         timing_ms={
             f"probe.{item.area}": item.ms for item in state.probes.values() if item.ms is not None
         },
+    )
+
+
+def state_of(report: Report) -> ViewState:
+    """A report as if its check had just ended."""
+    return ViewState(
+        verb="check",
+        source=report.host.source,
+        facts=report.facts,
+        findings={item.id: item for item in report.findings},
+        exit_code=report.exit_code,
+        revision=1,
     )
 
 
@@ -85,19 +96,10 @@ def export(report: Report, path: Path) -> None:
 
 def rendered(report: Report, path: Path) -> str:
     """The report in the format that the suffix names."""
-    if path.suffix == ".json":
-        from doctor.report.json_ import render
+    if path.suffix in SUFFIXES:
+        from doctor.report.text import Look
 
-        return render(report)
-    if path.suffix == ".txt":
-        from doctor.report import text
-
-        return text.render(report, text.Look(width=80, verbose=True))
-    if path.suffix in MODULES:
-        from importlib import import_module
-
-        text_: str = import_module(f"doctor.report.{MODULES[path.suffix]}").render([report])
-        return text_
+        return of_host(report, SUFFIXES[path.suffix], Look(width=80, verbose=True))
     raise UsageError(
         f"{path.name}: the suffix says the format", f"it is one of {', '.join(EXPORTS)}"
     )

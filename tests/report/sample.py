@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
-
 from doctor.checks.finding import Citation, Evidence, Finding, FixAdvice, Outcome, Severity
-from doctor.cli.verbs.check import FORMATS
 from doctor.facts.identity import HostName, Unseen
-from doctor.report import json_, text
+from doctor.report.formats import FORMATS, of_host
 from doctor.report.model import Next, Report
+from doctor.report.text import Look
 
 SOURCE = Citation(id="guide", url="https://example.org/guide", as_of="2026-11-30", basis="stated")
 SAID = "550.90.07 is loaded"
@@ -68,15 +65,9 @@ def _finding(
     )
 
 
-def render(format_: str, reports: Sequence[Report]) -> str:
-    """Any format; text and json are of one report."""
-    if format_ == "text":
-        return text.render(reports[0], text.Look(verbose=True))
-    if format_ == "json":
-        return json_.render(reports[0])
-    name = f"doctor.report.{'csv_' if format_ == 'csv' else format_}"
-    made: Callable[[Sequence[Report]], str] = import_module(name).render
-    return made(reports)
+def render(format_: str, shown: Report) -> str:
+    """Any format."""
+    return of_host(shown, format_, Look(verbose=True))
 
 
 __all__ = ["FORMATS", "SAID", "SOURCE", "render", "report"]

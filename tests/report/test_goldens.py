@@ -16,7 +16,7 @@ FOLDER = Path(__file__).with_name("golden")
 
 
 def _shown(format_: str) -> str:
-    shown = render(format_, [report()])
+    shown = render(format_, report())
     if format_ == "html":  # style and script have tests of their own
         shown = re.sub(r"(<(style|script)>).*?(</\2>)", r"\1\3", shown, flags=re.DOTALL)
         shown = re.sub(r"sha256-[\w+/=]+", "sha256-", shown)

@@ -67,7 +67,7 @@ def _page(shown: str) -> _Page:
 
 
 def _html(hostile: str, shown: str) -> None:
-    page, harmless = _page(shown), _page(render("html", [report()]))
+    page, harmless = _page(shown), _page(render("html", report()))
     assert page.tags == harmless.tags
     assert {name for name, _ in page.attributes} == {name for name, _ in harmless.attributes}
     links = {value for name, value in page.attributes if name in ("href", "src")}
@@ -120,7 +120,7 @@ def _prometheus(hostile: str, shown: str) -> None:
         families = text_string_to_metric_families(text)
         return [(s.name, tuple(sorted(s.labels))) for family in families for s in family.samples]
 
-    assert samples(shown) == samples(render("prometheus", [report()]))
+    assert samples(shown) == samples(render("prometheus", report()))
     families = {item.name: item for item in text_string_to_metric_families(shown)}
     assert families["doctor_info"].samples[0].labels["host"] == escape(hostile)
 
@@ -128,7 +128,7 @@ def _prometheus(hostile: str, shown: str) -> None:
 def _markdown(hostile: str, shown: str) -> None:
     reader = MarkdownIt("gfm-like", {"html": True, "linkify": True})
     blocks = reader.parse(shown)
-    harmless = reader.parse(render("markdown", [report()]))
+    harmless = reader.parse(render("markdown", report()))
     assert [block.type for block in blocks] == [block.type for block in harmless]
     inline = [child for block in blocks for child in block.children or []]
     assert {child.type for child in inline} <= {
@@ -171,7 +171,7 @@ def test_every_format_is_read_back() -> None:
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_hosts_text_stays_text(format_: str, hostile: str) -> None:
-    shown = render(format_, [report(hostile, host=hostile)])
+    shown = render(format_, report(hostile, host=hostile))
     READ_BACK[format_](hostile, shown)
     if format_ != "json":  # programs read it; it keeps what was read
         hidden = {letter for letter in shown if not letter.isprintable()} - _VISIBLE_CONTROL

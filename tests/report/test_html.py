@@ -15,7 +15,7 @@ import pytest
 
 from tests.report.sample import SAID, SOURCE, render, report
 
-PAGE = render("html", [report()])
+PAGE = render("html", report())
 
 
 def test_nothing_is_fetched() -> None:
@@ -39,14 +39,9 @@ def test_light_dark_and_print() -> None:
     assert "@media print" in PAGE
 
 
-def test_several_hosts_have_a_table_first() -> None:
-    page = render("html", [report(), report(host="gpu-2")])
-    assert page.index('class="hosts"') < page.index('id="h1"') < page.index('id="h2"')
-    assert page.count('id="filter"') == 1
-    assert 'id="f2-driver.skew"' in page
-    assert 'id="f2-gpu.on-bus"' not in page  # of many hosts passes are only counted
-    named = set(re.findall(r'\bid="([^"]*)"', page))
-    assert set(re.findall(r'href="#([^"]*)"', page)) <= named
+def test_links_within_the_page_lead_somewhere() -> None:
+    named = set(re.findall(r'\bid="([^"]*)"', PAGE))
+    assert set(re.findall(r'href="#([^"]*)"', PAGE)) <= named
 
 
 class _Rows(HTMLParser):
@@ -100,7 +95,7 @@ def _open(page: str, fragment: str, folder: Path) -> _Rows:
         ("show=pass,skip", ["gpu.on-bus", "wsl.memory"]),
         ("filter=wsl&show=pass,skip", ["wsl.memory"]),
         (
-            "f1-cuda.init-failed",
+            "f-cuda.init-failed",
             "driver.skew kernel.headers host.uptime nccl.cumem cuda.init-failed driver.held".split(),
         ),
     ],
@@ -112,12 +107,6 @@ def test_a_browser_filters(fragment: str, shown: list[str], tmp_path: Path) -> N
 
 
 @pytest.mark.e2e
-def test_a_browser_filters_by_host(tmp_path: Path) -> None:
-    page = render("html", [report(), report(host="gpu-2")])
-    assert _open(page, "filter=gpu-2%20nccl", tmp_path).shown == ["nccl.cumem"]
-
-
-@pytest.mark.e2e
 def test_a_browser_sorts_within_a_group(tmp_path: Path) -> None:
     full = report()
     again = next(item for item in full.findings if item.id == "gpu.on-bus")
@@ -125,5 +114,5 @@ def test_a_browser_sorts_within_a_group(tmp_path: Path) -> None:
         msgspec.structs.replace(again, id=f"gpu.{name}", message=f"{SAID} {number}")
         for name, number in (("a", 10), ("b", 9))
     ]
-    page = render("html", [msgspec.structs.replace(full, findings=numbered, next=None)])
+    page = render("html", msgspec.structs.replace(full, findings=numbered, next=None))
     assert _open(page, "show=pass&sort=message", tmp_path).shown == ["gpu.b", "gpu.a"]

@@ -8,9 +8,7 @@ import click
 
 from doctor.cli import console
 from doctor.cli.sources import open_source
-
-FORMATS = "text json jsonl junit sarif prometheus html markdown csv".split()
-"""Each is a module of doctor.report, imported when asked for; those that a library is called like end in _."""
+from doctor.report.formats import FORMATS
 
 
 @click.command()
@@ -77,28 +75,18 @@ def check(
 
 
 def _render(report: object, format_: str, to_file: bool, verbose: bool) -> str:
+    from doctor.report import formats
     from doctor.report.model import Report
+    from doctor.report.text import Look
 
     assert isinstance(report, Report)  # noqa: S101
-    if format_ == "json":
-        from doctor.report.json_ import render
-
-        return render(report)
-    if format_ != "text":
-        from importlib import import_module
-
-        name = "csv_" if format_ == "csv" else format_
-        shown: str = import_module(f"doctor.report.{name}").render([report])
-        return shown
-    from doctor.report import text
-
-    look = text.Look(
+    look = Look(
         color=not to_file and console.wants_color(),
         unicode=to_file or console.wants_unicode(),
         width=80 if to_file else console.width(),
         verbose=verbose,
     )
-    return text.render(report, look)
+    return formats.of_host(report, format_, look)
 
 
 def _wants(specs: tuple[str, ...], lock: Path | None) -> tuple[object, ...]:

@@ -1,12 +1,12 @@
 "use strict";
 // Everything is readable without this script; it only hides, sorts and unfolds what is there.
 (() => {
-  const hosts = [...document.querySelectorAll("section.host")];
+  const host = document.querySelector("section.host");
   const search = document.querySelector("#filter");
   const boxes = [...document.querySelectorAll("#bar input[type=checkbox]")];
   const shown = document.querySelector("#shown");
   const rows = [...document.querySelectorAll("tr.finding")].map((row) => ({
-    row, group: row.dataset.group, text: `${row.closest("section").dataset.host} ${row.textContent}`.toLowerCase(),
+    row, group: row.dataset.group, text: `${host.dataset.host} ${row.textContent}`.toLowerCase(),
   }));
 
   function filter() {
@@ -20,11 +20,7 @@
     for (const body of document.querySelectorAll(".findings > tbody")) {
       body.hidden = !body.querySelector("tr.finding:not([hidden])");
     }
-    for (const host of hosts) {
-      const matches = host.querySelector("tr.finding:not([hidden])") !== null;
-      host.querySelector(".none").hidden = matches;
-      host.hidden = !matches && hosts.length > 1 && words.length > 0;
-    }
+    host.querySelector(".none").hidden = count > 0;
     shown.textContent = `${count} of ${rows.length} shown`;
   }
 
