@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Literal
 from urllib.parse import quote
 
@@ -179,11 +180,17 @@ class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[Change] = []
 
 
+_LONGEST = 240
+"""Characters of a file's name; file systems take 255."""
+
+
 def file_name(host: str) -> str:
     """The report's file of a host: its inventory name percent-encoded, so that no name leaves the folder, hides in it or is the summary's."""
     quoted = quote(host, safe="")
     if quoted.startswith(".") or f"{quoted}.json" == SUMMARY:
         quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
+    if len(quoted) > _LONGEST:
+        quoted = f"{quoted[: _LONGEST - 17]}-{sha256(host.encode()).hexdigest()[:16]}"
     return f"{quoted}.json"
 
 

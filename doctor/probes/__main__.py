@@ -27,11 +27,34 @@ def main(argv: Optional[List[str]] = None) -> int:
             sys.stderr.write("doctor-probe: %s\n" % error)
             return 2
         print(options.record)
+    elif options.answer:
+        document = _answer(options)
     else:
         document = envelope(LiveSource(options.scope), options.only)
         json.dump(document, sys.stdout, sort_keys=True, separators=(",", ":"))
         sys.stdout.write("\n")
     return 1 if document["errors"] else 0
+
+
+def _answer(options: argparse.Namespace) -> Dict[str, Any]:
+    """Print the marked line, of this host or of a recording, and never outlive the asker's patience."""
+    import signal
+
+    from doctor.probes import answer
+
+    if options.deadline:
+        signal.alarm(
+            options.deadline
+        )  # the default action ends the process, whatever its threads do
+    if options.source:
+        from doctor.probes.recordings.recorded import RecordedSource
+
+        document = envelope(RecordedSource(options.source), options.only)
+        document["recording"] = options.source
+    else:
+        document = envelope(LiveSource(options.scope), options.only)
+    sys.stdout.write(answer.line(document, options.answer) + "\n")
+    return document
 
 
 def envelope(source: Source, areas: Optional[List[str]] = None) -> Dict[str, Any]:
@@ -59,6 +82,15 @@ def _options() -> argparse.ArgumentParser:
         help="whose environment and limits: shell, service:NAME or pid:N",
     )
     parser.add_argument("--only", nargs="+", metavar="AREA", help="look at these areas only")
+    parser.add_argument(
+        "--answer", metavar="WORD", help="print one compressed line that begins with this word"
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="REC", help="with --answer: look at a recording instead"
+    )
+    parser.add_argument(
+        "--deadline", type=int, metavar="S", help="with --answer: seconds after which it ends"
+    )
     parser.add_argument("--version", action="version", version=__version__)
     return parser
 
