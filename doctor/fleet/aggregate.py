@@ -36,8 +36,8 @@ class _Fault:
         self.fix: FixAdvice | None = None
         self.sources: list[Citation] = list(finding.sources)
         self.outcome = finding.outcome
-        self.hosts: list[str] = []
-        self.roots = 0
+        self.roots: list[str] = []
+        self.explained: list[str] = []
 
     def add(self, host: str, finding: Finding) -> None:
         if _WORST.index(finding.outcome) < _WORST.index(self.outcome) or (
@@ -46,8 +46,7 @@ class _Fault:
             self.message = finding.message
             self.fix = finding.fix if finding.violated else self.fix
         self.outcome = min(self.outcome, finding.outcome, key=_WORST.index)
-        self.hosts.append(host)
-        self.roots += finding.counts
+        (self.roots if finding.counts else self.explained).append(host)
 
 
 class Gathering:
@@ -115,8 +114,8 @@ class Gathering:
                 title=fault.title,
                 severity=fault.severity,
                 outcome=fault.outcome,
-                hosts=sorted(fault.hosts),
-                roots=fault.roots,
+                hosts=sorted(fault.roots) + sorted(fault.explained),
+                roots=len(fault.roots),
                 message=fault.message,
                 fix=fault.fix,
                 sources=fault.sources,

@@ -86,8 +86,9 @@ class ByFinding(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     """The worst among the hosts."""
     hosts: list[str]
+    """First those on which nothing else explains it and no waiver lifts it."""
     roots: int
-    """Hosts on which no other finding explains it."""
+    """How many those are."""
     message: str
     """As said of the first of the hosts."""
     fix: FixAdvice | None

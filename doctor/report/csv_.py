@@ -82,5 +82,7 @@ def row_of(item: Finding) -> dict[str, str]:
 
 def cell(text: str) -> str:
     """The text, so that a spreadsheet computes nothing of it."""
+    if not text:
+        return ""
     shown = escape(text)
     return f"'{shown}" if shown.lstrip().startswith(_STARTS_A_FORMULA) else shown

@@ -19,7 +19,7 @@ from doctor.report.plain import escape
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-_LEVELS = {Severity.ERROR: "error", Severity.WARN: "warning", Severity.INFO: "note"}
+LEVELS = {Severity.ERROR: "error", Severity.WARN: "warning", Severity.INFO: "note"}
 
 
 def render(report: Report) -> str:
@@ -44,7 +44,7 @@ def rule_of(finding: Finding | ByFinding | AcrossHosts) -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": finding.id,
         "shortDescription": {"text": message(finding.title)},
-        "defaultConfiguration": {"level": _LEVELS[finding.severity]},
+        "defaultConfiguration": {"level": LEVELS[finding.severity]},
         "properties": {"tags": [finding.id.partition(".")[0]]},
     }
     links = [item for item in finding.sources if item.url.startswith(("https://", "http://"))]
@@ -82,7 +82,7 @@ def _judged(finding: Finding) -> tuple[str, str, str]:
         return kind, "none", f"Explained by {finding.blocked_by}: "
     if finding.outcome is Outcome.UNKNOWN:
         return "open", "none", "Not seen: "
-    return "fail", _LEVELS[finding.severity], ""
+    return "fail", LEVELS[finding.severity], ""
 
 
 def location(host: str) -> dict[str, Any]:

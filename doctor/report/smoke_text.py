@@ -50,6 +50,8 @@ def render(report: SmokeReport, look: Look) -> str:
     if report.left_behind:
         lines += ["", look.paint("Left behind", "red")]
         lines += [f"  {escape(item)}" for item in report.left_behind]
+    if back := _memory(report):
+        lines += ["", look.paint(f"  {back}", "dim")]
     if report.run_folder:
         lines += ["", look.paint(f"  logs and report: {escape(report.run_folder)}", "dim")]
     lines += [look.paint(f"  kept: {escape(item)}", "dim") for item in report.kept]
@@ -59,6 +61,17 @@ def render(report: SmokeReport, look: Look) -> str:
 def to_json(report: SmokeReport) -> str:
     """The report for programs."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+
+
+def _memory(report: SmokeReport) -> str:
+    """What the GPUs held before and after, in one line."""
+    values = {item.fact: item.value for item in report.cleaned if item.value is not None}
+    pairs = [
+        f"{values[fact.replace('-after', '-before')] >> 20} -> {after >> 20} MiB"
+        for fact, after in values.items()
+        if fact.endswith(".memory-after") and fact.replace("-after", "-before") in values
+    ]
+    return f"GPU memory in use, before and after: {', '.join(pairs)}" if pairs else ""
 
 
 def _how_far(report: SmokeReport) -> str:

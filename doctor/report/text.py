@@ -91,16 +91,16 @@ def _host_lines(report: Report, look: Look) -> list[str]:
     about = ", ".join(escape(part) for part in parts if part)
     where = "" if host.source == "live" else f"recording {escape(host.source)}, "
     said = f"{about} ({where}as of {report.judged_as_of})"
-    return [look.paint(line, "dim") for line in _wrap(said, look, "  ")]
+    return [look.paint(line, "dim") for line in wrap(said, look, "  ")]
 
 
 def _next_lines(report: Report, look: Look) -> list[str]:
     if report.next is None:
         return []
-    lines = ["", *_wrap(f"Next: {report.next.say}", look, "", "      ")]
+    lines = ["", *wrap(f"Next: {report.next.say}", look, "", "      ")]
     lines[1] = lines[1].replace("Next:", look.paint("Next:", "bold"), 1)
     if report.next.command:
-        lines += _command(report.next.command, look, "  ")
+        lines += command_lines(report.next.command, look, "  ")
     return lines
 
 
@@ -113,22 +113,22 @@ def _groups(report: Report) -> Iterator[tuple[str, list[Finding]]]:
 
 def _finding(finding: Finding, report: Report, look: Look) -> list[str]:
     lines = [f"  {_mark(finding, look)} {look.paint(finding.id, 'bold')}"]
-    lines += _wrap(finding.message, look, "      ")
+    lines += wrap(finding.message, look, "      ")
     if finding.severity is Severity.INFO and not look.verbose:
         return lines
     if finding.want:
-        lines += _wrap(f"wanted: {finding.want}", look, "      ", "        ")
+        lines += wrap(f"wanted: {finding.want}", look, "      ", "        ")
     if finding.fix is not None and not (report.next and report.next.id == finding.id):
         disturbs = "" if finding.fix.disturbs == "none" else f" (disturbs: {finding.fix.disturbs})"
-        lines += _wrap(f"fix{disturbs}: {finding.fix.say}", look, "      ", "        ")
+        lines += wrap(f"fix{disturbs}: {finding.fix.say}", look, "      ", "        ")
         if finding.fix.command:
-            lines += _command(finding.fix.command, look, "        ")
+            lines += command_lines(finding.fix.command, look, "        ")
     explained = [item.id for item in report.explained_by(finding.id)]
     if explained:
         shown = explained if look.verbose else explained[:4]
         rest = len(explained) - len(shown)
         more = f" and {rest} more" if rest else ""
-        lines += _wrap(f"explains: {', '.join(shown)}{more}", look, "      ", "        ")
+        lines += wrap(f"explains: {', '.join(shown)}{more}", look, "      ", "        ")
     if look.verbose:
         lines += _evidence(finding, look)
     return lines
@@ -146,7 +146,7 @@ def _not_seen(report: Report, look: Look, shown: set[str]) -> list[str]:
     limit = len(missing) if look.verbose else 8
     lines = ["", look.paint("Not seen", "bold")]
     for item in missing[:limit]:
-        lines += _wrap(f"{_mark(item, look)} {item.id}: {item.message}", look, "  ", "      ")
+        lines += wrap(f"{_mark(item, look)} {item.id}: {item.message}", look, "  ", "      ")
     if len(missing) > limit:
         lines.append(f"  and {len(missing) - limit} more (doctor check -v)")
     return lines
@@ -159,12 +159,12 @@ def _rest(report: Report, look: Look) -> list[str]:
         if found:
             lines += ["", look.paint(title, "bold")]
         for item in found:
-            lines += _wrap(f"{_mark(item, look)} {item.id}: {item.message}", look, "  ", "      ")
+            lines += wrap(f"{_mark(item, look)} {item.id}: {item.message}", look, "  ", "      ")
     waived = [item for item in report.findings if item.waived]
     if waived:
         lines += ["", look.paint("Waived", "bold")]
         for item in waived:
-            lines += _wrap(f"{item.id}: {item.waived}", look, "  ", "      ")
+            lines += wrap(f"{item.id}: {item.waived}", look, "  ", "      ")
     return lines
 
 
@@ -175,12 +175,17 @@ def _footer(report: Report, look: Look) -> list[str]:
         hints.append(f"doctor explain {first}: what was read, which rule, which source")
     if not look.verbose:
         hints.append("doctor check -v: passes and evidence")
-    lines = [line for hint in hints for line in _wrap(hint, look, "  ", "    ")]
+    lines = [line for hint in hints for line in wrap(hint, look, "  ", "    ")]
     return ["", *(look.paint(line, "dim") for line in lines)] if hints else []
 
 
 def _mark(finding: Finding, look: Look) -> str:
-    glyph, ascii_glyph, word, color = _MARKS[finding.outcome]
+    return mark_of(finding.outcome, look)
+
+
+def mark_of(outcome: Outcome, look: Look) -> str:
+    """Glyph and word."""
+    glyph, ascii_glyph, word, color = _MARKS[outcome]
     return look.paint(f"{glyph if look.unicode else ascii_glyph} {word}", color)
 
 
@@ -189,20 +194,21 @@ def _evidence(finding: Finding, look: Look) -> list[str]:
     for item in finding.evidence:
         value = item.reason if item.value is None else item.value
         via = f"  [{item.via}]" if item.via else ""
-        lines += _wrap(f"{item.fact} = {value}{via}", look, "        ", "          ")
+        lines += wrap(f"{item.fact} = {value}{via}", look, "        ", "          ")
     for source in finding.sources:
-        lines += _wrap(
+        lines += wrap(
             f"source: {source.id} {source.url} ({source.as_of})", look, "        ", "          "
         )
     return lines
 
 
-def _command(command: str, look: Look, indent: str) -> list[str]:
+def command_lines(command: str, look: Look, indent: str) -> list[str]:
     """Commands are never wrapped: they are there to be copied."""
     return [f"{indent}$ {look.paint(escape(line), 'cyan')}" for line in command.splitlines()]
 
 
-def _wrap(text: str, look: Look, indent: str, following: str | None = None) -> list[str]:
+def wrap(text: str, look: Look, indent: str, following: str | None = None) -> list[str]:
+    """Lines of at most the look's width; a word that is longer stays whole."""
     return textwrap.wrap(
         escape(text),
         look.width,
@@ -216,34 +222,34 @@ def _wrap(text: str, look: Look, indent: str, following: str | None = None) -> l
 def explain(finding: Finding, report: Report, look: Look) -> str:
     """One finding whole: what was read, which row, which source, what would fix it."""
     lines = [f"{_mark(finding, look)} {look.paint(finding.id, 'bold')}  ({finding.severity.value})"]
-    lines += _wrap(finding.title, look, "  ")
-    lines += ["", *_wrap(finding.message, look, "  ")]
+    lines += wrap(finding.title, look, "  ")
+    lines += ["", *wrap(finding.message, look, "  ")]
     if finding.blocked_by:
-        lines += _wrap(f"explained by {finding.blocked_by}: look at that first", look, "  ")
+        lines += wrap(f"explained by {finding.blocked_by}: look at that first", look, "  ")
     if finding.waived:
-        lines += _wrap(f"waived: {finding.waived}", look, "  ")
+        lines += wrap(f"waived: {finding.waived}", look, "  ")
     if finding.want:
-        lines += _wrap(f"wanted: {finding.want}", look, "  ", "    ")
+        lines += wrap(f"wanted: {finding.want}", look, "  ", "    ")
     lines += ["", look.paint("Read", "bold")]
     for item in finding.evidence:
         value = item.reason if item.value is None else item.value
         via = f"  [{item.via}]" if item.via else ""
-        lines += _wrap(f"{item.fact} = {value}{via}", look, "  ", "      ")
+        lines += wrap(f"{item.fact} = {value}{via}", look, "  ", "      ")
     lines += ["", look.paint("Source", "bold")]
     for source in finding.sources:
         basis = f", {source.basis}" if source.basis else ""
-        lines += _wrap(f"{source.id} ({source.as_of}{basis})", look, "  ", "      ")
+        lines += wrap(f"{source.id} ({source.as_of}{basis})", look, "  ", "      ")
         lines.append(f"      {escape(source.url)}")
     if finding.fix is not None:
         lines += ["", look.paint("Fix", "bold")]
-        lines += _wrap(
+        lines += wrap(
             f"{finding.fix.say} (class {finding.fix.kind}, disturbs {finding.fix.disturbs})",
             look,
             "  ",
         )
         if finding.fix.command:
-            lines += _command(finding.fix.command, look, "    ")
+            lines += command_lines(finding.fix.command, look, "    ")
     explained = [item.id for item in report.explained_by(finding.id)]
     if explained:
-        lines += ["", *_wrap("Explains: " + ", ".join(explained), look, "")]
+        lines += ["", *wrap("Explains: " + ", ".join(explained), look, "")]
     return "\n".join(lines)

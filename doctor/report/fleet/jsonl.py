@@ -1,0 +1,45 @@
+"""The audit as JSON lines, for log pipelines: the audit, then each host and what did not pass there, then what several hosts show.
+
+Every line is ASCII, so that no separator inside a host's text can split it. Passes are counted in the host's line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from doctor.checks.finding import Outcome
+from doctor.fleet.folder import Audit
+from doctor.report.text import Look
+
+_KEPT = ("hosts", "by_finding", "outliers", "across", "likeness", "changes")
+
+
+def write(audit: Audit, _: Look) -> Iterator[str]:
+    """Each line says its schema: doctor.audit/1, doctor.host/1, doctor.finding/1, doctor.outlier/1, doctor.across/1, doctor.change/1."""
+    fleet = audit.fleet
+    names = [name for name in fleet.__struct_fields__ if name not in (*_KEPT, "schema")]
+    yield _line("doctor.audit/1", {name: getattr(fleet, name) for name in names})
+    for line, report in audit.reports():
+        yield _line("doctor.host/1", {"host": line.name}, line)
+        for finding in report.findings if report else ():
+            if finding.outcome not in (Outcome.PASS, Outcome.SKIP):
+                yield _line("doctor.finding/1", {"host": line.name}, finding)
+    for outlier in fleet.outliers:
+        yield _line("doctor.outlier/1", {}, outlier)
+    for across in fleet.across:
+        yield _line("doctor.across/1", {}, across)
+    for change in fleet.changes:
+        yield _line("doctor.change/1", {}, change)
+
+
+def _line(schema: str, first: dict[str, Any], rest: msgspec.Struct | None = None) -> str:
+    head = msgspec.json.encode({"schema": schema, **first})
+    if rest is not None:
+        head = head[:-1] + b"," + msgspec.json.encode(rest)[1:]
+    if not head.isascii():
+        return json.dumps(json.loads(head), ensure_ascii=True) + "\n"
+    return head.decode("ascii") + "\n"
