@@ -110,6 +110,22 @@ def run_playbook(
     return _result(ended, heard)
 
 
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of ansible-playbook, with all that it and its modules get to see."""
+
+    ident: str
+    playbooks: Path
+    playbook: str
+    inventory: str | list[str]
+    flags: list[str]
+    environment: dict[str, str]
+    timeout: int = 0
+    """Seconds; 0: as long as it takes."""
+    idle: int = 0
+    shown_by: str = ""
+    """Another stdout callback than the runner's: then there are no events, and hosts cost a third less."""
+
+
 def _start(
     asked: Asked,
     workspace: Workspace,
@@ -118,35 +134,52 @@ def _start(
     on_event: Callable[[dict[str, Any]], bool],
     token: CancelToken,
 ) -> Any:
-    from ansible_runner.config.runner import RunnerConfig
-    from ansible_runner.runner import Runner
-
     flags = [*(["--check", "--diff"] if asked.check else ["--diff"]), "-e", f"@{values}"]
     if asked.become:
         flags.append("--become")
-    workspace.write_settings(
-        {
-            "idle_timeout": asked.idle,
-            "job_timeout": asked.timeout,
-            "pexpect_timeout": 1,
-            "suppress_ansible_output": True,
-        }
+    command = Command(
+        ident=asked.ident,
+        playbooks=asked.playbooks,
+        playbook=asked.playbook,
+        inventory=str(inventory),
+        flags=flags,
+        environment=_environment(asked, workspace),
+        timeout=asked.timeout,
+        idle=asked.idle,
     )
+    return execute(command, workspace, on_event, token)
+
+
+def execute(
+    command: Command,
+    workspace: Workspace,
+    on_event: Callable[[dict[str, Any]], bool],
+    token: CancelToken,
+) -> Any:
+    """Run it and wait: the ended Runner, with status and rc. The caller prunes the workspace."""
+    from ansible_runner.config.runner import RunnerConfig
+    from ansible_runner.runner import Runner
+
+    settings = {"pexpect_timeout": 1, "suppress_ansible_output": True}
+    limits = {"idle_timeout": command.idle, "job_timeout": command.timeout}
+    workspace.write_settings(settings | {key: value for key, value in limits.items() if value})
     config = RunnerConfig(
         private_data_dir=str(workspace.folder),
-        project_dir=str(asked.playbooks),
-        playbook=asked.playbook,
-        ident=asked.ident,
-        inventory=str(inventory),
-        cmdline=shlex.join(flags),
+        project_dir=str(command.playbooks),
+        playbook=command.playbook,
+        ident=command.ident,
+        inventory=command.inventory,
+        cmdline=shlex.join(command.flags),
         suppress_env_files=True,
         quiet=True,
-        envvars=_environment(asked, workspace),
+        envvars=command.environment,
     )
     config.prepare()
     config.command[0] = str(ansible_playbook())
-    own = set(os.environ) - set(_environment(asked, workspace)) - _SET_BY_RUNNER
+    own = set(os.environ) - set(command.environment) - _SET_BY_RUNNER
     config.env = {key: value for key, value in config.env.items() if key not in own}
+    if command.shown_by:
+        config.env["ANSIBLE_STDOUT_CALLBACK"] = command.shown_by
     runner = Runner(config, event_handler=on_event, cancel_callback=lambda: token.canceled)
     runner.run()
     return runner
@@ -214,7 +247,7 @@ def _result(ended: Any, heard: Heard) -> RoleResult:
     if status not in ("ok", "failed") and not failures:
         failures = [_REASONS[status]]
     if status == "failed" and not failures:
-        failures = [f"ansible-playbook ended with {ended.rc}: {_last_words(ended)}"]
+        failures = [f"ansible-playbook ended with {ended.rc}: {last_words(ended)}"]
     return RoleResult(
         status=status,
         changed=heard.changed,
@@ -246,7 +279,8 @@ def _status(ended: Any, heard: Heard) -> Status:
     return "ok" if ended.rc == 0 and ended.status == "successful" else "failed"
 
 
-def _last_words(ended: Any) -> str:
+def last_words(ended: Any) -> str:
+    """The end of what ansible-playbook wrote."""
     try:
         text = Path(ended.config.artifact_dir, "stdout").read_text(
             encoding="utf-8", errors="replace"
