@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from doctor import __version__
-from doctor.checks.finding import Citation, Finding, FixAdvice, Outcome, Severity
+from doctor.checks.finding import Citation, Finding, Outcome, Severity
 from doctor.exit_codes import ExitCode, worst
 from doctor.fleet import across, likeness
 from doctor.fleet.folder import Sharing
@@ -23,30 +23,55 @@ from doctor.report.model import Report
 if TYPE_CHECKING:
     from doctor.fleet.golden import Golden
 
-_WORST = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.WARN, Outcome.SKIP, Outcome.PASS)
+_WORST = (Outcome.FAIL, Outcome.WARN, Outcome.UNKNOWN)
+"""Of one finding: what is known to be wrong on one host says more than what was not seen on another."""
 
 
 class _Fault:
     """One finding over all hosts."""
 
     def __init__(self, finding: Finding) -> None:
+        self.id = finding.id
         self.title = finding.title
         self.severity = finding.severity
-        self.message = finding.message
-        self.fix: FixAdvice | None = None
         self.sources: list[Citation] = list(finding.sources)
-        self.outcome = finding.outcome
-        self.roots: list[str] = []
+        self.told = finding
+        self.violated: list[str] = []
+        self.unseen: list[str] = []
         self.explained: list[str] = []
 
     def add(self, host: str, finding: Finding) -> None:
-        if _WORST.index(finding.outcome) < _WORST.index(self.outcome) or (
-            self.fix is None and finding.fix is not None and finding.violated
-        ):
-            self.message = finding.message
-            self.fix = finding.fix if finding.violated else self.fix
-        self.outcome = min(self.outcome, finding.outcome, key=_WORST.index)
-        (self.roots if finding.counts else self.explained).append(host)
+        """The finding of one more host. What is told of all is that of the first of those it is worst on."""
+        if not finding.counts:
+            self.explained.append(host)
+        elif finding.violated:
+            self.violated.append(host)
+        else:
+            self.unseen.append(host)
+        if self._rank(finding) < self._rank(self.told):
+            self.told = finding
+
+    @staticmethod
+    def _rank(finding: Finding) -> tuple[bool, int]:
+        return not finding.counts, _WORST.index(finding.outcome)
+
+    def told_of_all(self) -> ByFinding:
+        """The line of the report."""
+        roots, unseen = self.violated, self.unseen
+        if not roots:
+            roots, unseen = unseen, []
+        return ByFinding(
+            id=self.id,
+            title=self.title,
+            severity=self.severity,
+            outcome=self.told.outcome,
+            hosts=sorted(roots) + sorted(unseen) + sorted(self.explained),
+            roots=len(roots),
+            unseen=len(unseen),
+            message=self.told.message,
+            fix=self.told.fix if self.told.violated else None,
+            sources=self.sources,
+        )
 
 
 class Gathering:
@@ -108,31 +133,13 @@ class Gathering:
         )
 
     def _by_finding(self) -> list[ByFinding]:
-        found = [
-            ByFinding(
-                id=id,
-                title=fault.title,
-                severity=fault.severity,
-                outcome=fault.outcome,
-                hosts=sorted(fault.roots) + sorted(fault.explained),
-                roots=len(fault.roots),
-                message=fault.message,
-                fix=fault.fix,
-                sources=fault.sources,
-            )
-            for id, fault in self._faults.items()
-        ]
-        severities = list(Severity)
-        return sorted(
-            found,
-            key=lambda item: (
-                item.roots == 0,
-                _WORST.index(item.outcome),
-                severities.index(item.severity),
-                -item.roots,
-                item.id,
-            ),
-        )
+        return sorted((fault.told_of_all() for fault in self._faults.values()), key=_order)
+
+
+def _order(item: ByFinding) -> tuple[bool, bool, int, int, str]:
+    """Root causes before what they explain; errors, also unseen ones, before warnings and notes; then by how many hosts."""
+    severity = list(Severity).index(item.severity)
+    return item.roots == 0, item.outcome is not Outcome.FAIL, severity, -item.roots, item.id
 
 
 def counts(lines: list[HostLine]) -> dict[str, int]:

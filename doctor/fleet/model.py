@@ -84,11 +84,13 @@ class ByFinding(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     severity: Severity
     outcome: Outcome
-    """The worst among the hosts."""
+    """The worst among the first of the hosts."""
     hosts: list[str]
-    """First those on which nothing else explains it and no waiver lifts it."""
+    """First those on which nothing else explains it and no waiver lifts it; then those on which it could not be seen; then the rest."""
     roots: int
-    """How many those are."""
+    """How many the first are."""
+    unseen: int = 0
+    """How many the second are."""
     message: str
     """As said of the first of the hosts."""
     fix: FixAdvice | None

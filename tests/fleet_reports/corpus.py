@@ -48,7 +48,7 @@ def described(**changes: Any) -> dict[str, Any]:
 def judged(folder: Path, description: dict[str, Any]) -> Report:
     """The report of a simulated host."""
     where = simulate(description).write(folder)
-    return engine.check(RecordedSource(str(where)), engine.Options(as_of=DAY))
+    return engine.check(RecordedSource(str(where)), engine.Options(as_of=DAY, label="simulated"))
 
 
 def kinds(folder: Path) -> dict[str, Report]:

@@ -73,6 +73,7 @@ def _faults(title: str, found: list[ByFinding], look: Look) -> list[str]:
     shown = found if look.verbose else found[:MOST]
     for item in shown:
         number = f"{item.roots} host{'' if item.roots == 1 else 's'}"
+        number += f", not seen on {item.unseen}" if item.unseen else ""
         lines.append(f"  {mark_of(item.outcome, look)} {look.paint(item.id, 'bold')}  {number}")
         short = title in ("Notes", "Not seen") and not look.verbose
         lines += [] if short else wrap(item.message, look, "      ")
