@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from doctor.exit_codes import ExitCode
@@ -12,25 +13,37 @@ from doctor.exit_codes import ExitCode
 
 def data(text: str, output: Path | None = None) -> None:
     """Write a result to stdout, or to a file by an atomic rename."""
+    stream([text if text.endswith("\n") else text + "\n"], output)
+
+
+def stream(pieces: Iterable[str], output: Path | None = None) -> None:
+    """Write a result as it is made. A file is there when it is whole, and not before: a collector may read it at any time."""
     if output is None:
-        stream = sys.stdout
-        try:
-            stream.write(text if text.endswith("\n") else text + "\n")
-        except UnicodeEncodeError:
-            encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-        stream.flush()
+        for piece in pieces:
+            _to_stdout(piece)
+        sys.stdout.flush()
         return
     from doctor.errors import UsageError
 
-    part = output.with_name(output.name + ".part")
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
-        part.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
         part.replace(output)
     except OSError as error:
         raise UsageError(
             f"cannot write {output}: {error.strerror}", "name a writable file"
         ) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _to_stdout(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def talk(text: str) -> None:

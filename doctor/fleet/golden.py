@@ -18,8 +18,8 @@ SCHEMA = "doctor.golden/1"
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Traits that the hosts of a group should have."""
 
-    group: str = "*"
-    """Glob over inventory groups and learned ones (`alike: ...`)."""
+    groups: tuple[str, ...] = ("*",)
+    """Globs over inventory groups and learned ones (`alike: ...`)."""
     traits: dict[str, str]
 
 
@@ -38,7 +38,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def profile(self, group: str, inventory_groups: list[str]) -> dict[str, str] | None:
         """What holds for hosts of the group, None when nothing does."""
         for profile in self.profiles:
-            if any(fnmatchcase(name, profile.group) for name in (group, *inventory_groups)):
+            names = (group, *inventory_groups)
+            if any(fnmatchcase(name, glob) for name in names for glob in profile.groups):
                 return profile.traits
         return None
 
@@ -57,15 +58,15 @@ def of_host(line: HostLine, as_of: str) -> Golden:
 
 
 def of_majority(fleet: FleetReport, group: str = "*") -> Golden:
-    """What is usual in each group. UsageError when nothing is."""
-    profiles = []
+    """What is usual in each group, one profile for groups in which the same is. UsageError when nothing is."""
+    profiles: dict[tuple[tuple[str, str], ...], list[str]] = {}
     hosts = 0
     for name, members in likeness.groups_of(fleet.hosts).items():
         if not fnmatchcase(name, group):
             continue
         usual = likeness.usual(members) if len(members) >= likeness.SMALLEST else {}
         if usual:
-            profiles.append(Profile(group=_exactly(name), traits=usual))
+            profiles.setdefault(tuple(usual.items()), []).append(_exactly(name))
             hosts += len(members)
     if not profiles:
         raise UsageError(
@@ -76,7 +77,7 @@ def of_majority(fleet: FleetReport, group: str = "*") -> Golden:
         name=f"majority of {hosts} hosts",
         learned_from=f"{hosts} hosts of audit {fleet.audit}",
         as_of=fleet.judged_as_of,
-        profiles=profiles,
+        profiles=[Profile(groups=tuple(groups), traits=dict(usual)) for usual, groups in profiles.items()],
     )
 
 

@@ -62,8 +62,12 @@ def compare(
 
 def usual(lines: list[HostLine]) -> dict[str, str]:
     """What most of them have, whatever their groups."""
-    found = [row for trait in TRAITS for _, row in _majority(trait, "", lines)]
-    return {row.trait: row.usual for row in sorted(found, key=lambda row: row.seen) if row.usual}
+    found: dict[str, Likeness] = {}
+    for trait in TRAITS:
+        for _, row in _majority(trait, "", lines):
+            if row.usual and (row.trait not in found or row.seen > found[row.trait].seen):
+                found[row.trait] = row
+    return {path: row.usual for path, row in found.items()}
 
 
 def _rows(lines: list[HostLine], golden: Golden | None) -> Iterator[tuple[list[Outlier], Likeness]]:

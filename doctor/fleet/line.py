@@ -95,7 +95,7 @@ def _ahead(facts: Facts, seconds: float, answered: float | None) -> int | None:
         now = facts.host.time.value
     except FactUnknown:
         return None
-    if answered is None:
+    if not answered:
         return None
     if now > answered + 1:
         return round(now - answered)

@@ -11,7 +11,7 @@ from doctor.checks.finding import Outcome
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import HostLine
 from doctor.report.csv_ import COLUMNS, row_of, table
-from doctor.report.fleet.summary import broken_rules
+from doctor.report.fleet.summary import broken_rules, said_change, way
 from doctor.report.text import Look
 
 FLEET_COLUMNS = (*COLUMNS, "state", "groups")
@@ -62,8 +62,8 @@ def _rows(audit: Audit) -> Iterator[dict[str, str]]:
             "host": change.host,
             "record": f"change of {change.kind}",
             "id": change.subject,
-            "outcome": "worse" if change.worse else "better",
-            "message": f"{change.before or 'not there'} -> {change.after or 'not there'}",
+            "outcome": way(change),
+            "message": said_change(change),
             **day,
         }
 

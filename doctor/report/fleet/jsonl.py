@@ -22,21 +22,22 @@ def write(audit: Audit, _: Look) -> Iterator[str]:
     """Each line says its schema: doctor.audit/1, doctor.host/1, doctor.finding/1, doctor.outlier/1, doctor.across/1, doctor.change/1."""
     fleet = audit.fleet
     names = [name for name in fleet.__struct_fields__ if name not in (*_KEPT, "schema")]
-    yield _line("doctor.audit/1", {name: getattr(fleet, name) for name in names})
+    yield line_of("doctor.audit/1", {name: getattr(fleet, name) for name in names})
     for line, report in audit.reports():
-        yield _line("doctor.host/1", {"host": line.name}, line)
+        yield line_of("doctor.host/1", {"host": line.name}, line)
         for finding in report.findings if report else ():
             if finding.outcome not in (Outcome.PASS, Outcome.SKIP):
-                yield _line("doctor.finding/1", {"host": line.name}, finding)
+                yield line_of("doctor.finding/1", {"host": line.name}, finding)
     for outlier in fleet.outliers:
-        yield _line("doctor.outlier/1", {}, outlier)
+        yield line_of("doctor.outlier/1", {}, outlier)
     for across in fleet.across:
-        yield _line("doctor.across/1", {}, across)
+        yield line_of("doctor.across/1", {}, across)
     for change in fleet.changes:
-        yield _line("doctor.change/1", {}, change)
+        yield line_of("doctor.change/1", {}, change)
 
 
-def _line(schema: str, first: dict[str, Any], rest: msgspec.Struct | None = None) -> str:
+def line_of(schema: str, first: dict[str, Any], rest: msgspec.Struct | None = None) -> str:
+    """One line of ASCII; after what comes first, the keys of `rest`."""
     head = msgspec.json.encode({"schema": schema, **first})
     if rest is not None:
         head = head[:-1] + b"," + msgspec.json.encode(rest)[1:]

@@ -14,6 +14,7 @@ from doctor.fleet.model import ByFinding, FleetReport, HostLine
 from doctor.report.fleet.summary import (
     STATES,
     broken_rules,
+    by_way,
     causes,
     differences,
     lost,
@@ -21,7 +22,6 @@ from doctor.report.fleet.summary import (
     said_change,
     said_counts,
     some,
-    sorted_changes,
 )
 from doctor.report.markdown import MARKS, code, fold, link, mark_up, table
 from doctor.report.text import Look
@@ -47,7 +47,7 @@ def _sections(audit: Audit) -> Iterator[list[str]]:
     yield from _lost(audit)
     yield from _across(fleet)
     yield from _differences(fleet)
-    yield from _changes(fleet)
+    yield from changes(fleet)
     yield from _hosts(audit)
 
 
@@ -135,21 +135,22 @@ def _differences(fleet: FleetReport) -> Iterator[list[str]]:
         "",
         *_cut(["Trait", "Value", "Golden" if fleet.golden else "Usual", "Hosts", "Which"], rows),
     ]
-    unseen = [f"{title} of {number}" for title, number in not_compared(fleet).items()]
+    unseen = [f"{title} ({number})" for title, number in not_compared(fleet).items()]
     if unseen:
         yield [f"Not seen, so not called alike: {mark_up(some(unseen, 8))}", ""]
 
 
-def _changes(fleet: FleetReport) -> Iterator[list[str]]:
+def changes(fleet: FleetReport) -> Iterator[list[str]]:
+    """What is different since the audit before; nothing where there is none."""
     if not fleet.before:
         return
     yield [f"## Since {mark_up(fleet.before)}", ""]
     if not fleet.changes:
         yield ["Nothing changed.", ""]
-    for title, changes in zip(("Worse", "Better"), sorted_changes(fleet.changes), strict=True):
-        rows = [[mark_up(item.host), item.kind, mark_up(said_change(item))] for item in changes]
-        if rows:
-            yield [f"### {title} ({len(rows)})", "", *_cut(["Host", "What", "Change"], rows)]
+    for title, items in by_way(fleet.changes).items():
+        rows = [[mark_up(item.host), item.kind, mark_up(said_change(item))] for item in items]
+        head = f"### {title.capitalize()} ({len(rows)})"
+        yield [head, "", *_cut(["Host", "What", "Change"], rows)]
 
 
 def _hosts(audit: Audit) -> Iterator[list[str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import FleetReport, HostLine
-from doctor.report.fleet.summary import FLEET_MARKS, broken_rules
+from doctor.report.fleet.summary import FLEET_MARKS, WAYS, broken_rules, way
 from doctor.report.grouping import TITLES, key_of
 from doctor.report.plain import escape
 from doctor.report.prometheus import FAMILIES, Seen, expose, family
@@ -140,11 +140,11 @@ def _rules(fleet: FleetReport) -> GaugeMetricFamily:
 
 
 def _changes(fleet: FleetReport) -> GaugeMetricFamily:
-    made = family("fleet_changes", "Changes since the audit before.", "direction")
+    made = family("fleet_changes", "Changes since the audit before.", "way")
     if fleet.before:
-        worse = sum(item.worse for item in fleet.changes)
-        made.add_metric(["worse"], worse)
-        made.add_metric(["better"], len(fleet.changes) - worse)
+        found = Counter(map(way, fleet.changes))
+        for name in WAYS:
+            made.add_metric([name], found[name])
     return made
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from doctor.checks.finding import Outcome, Severity
+from doctor.fleet.compare import UNSEEN
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, FleetReport, HostLine
 
 FLEET_MARKS = {"healthy": "✓", "degraded": "!", "broken": "✗", "unknown": "?", "partial": "◐"}
@@ -123,20 +124,26 @@ def some(names: Sequence[str], most: int = 4) -> str:
     return f"{shown} and {rest} more" if rest > 1 else shown
 
 
-def sorted_changes(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
-    """Worse ones, better ones."""
-    return [item for item in changes if item.worse], [item for item in changes if not item.worse]
+WAYS = ("worse", "better", "different")
+
+
+def way(item: Change) -> str:
+    """Another version is neither worse nor better."""
+    if item.worse:
+        return "worse"
+    return "different" if item.kind == "trait" and item.before != UNSEEN else "better"
+
+
+def by_way(changes: Sequence[Change]) -> dict[str, list[Change]]:
+    """Way -> its changes, those that there are."""
+    found = {name: [item for item in changes if way(item) == name] for name in WAYS}
+    return {name: items for name, items in found.items() if items}
 
 
 def said_change(item: Change) -> str:
     """What changed, in a line without the host."""
     if item.kind == "host":
-        return (
-            "is new"
-            if not item.before
-            else "is gone"
-            if not item.after
-            else f"{item.before} -> {item.after}"
-        )
-    subject = f"{item.subject}: " if item.subject else ""
-    return f"{subject}{item.before or 'not there'} -> {item.after or 'not there'}"
+        return f"new, {item.after}" if not item.before else f"gone, was {item.before}"
+    if item.kind == "verdict":
+        return f"{item.before} -> {item.after}"
+    return f"{item.subject}: {item.before or 'fine'} -> {item.after or 'fine'}"

@@ -11,6 +11,7 @@ from doctor.fleet.model import ByFinding, Change, FleetReport, HostLine
 from doctor.report.fleet.summary import (
     STATES,
     broken_rules,
+    by_way,
     causes,
     differences,
     lost,
@@ -18,7 +19,6 @@ from doctor.report.fleet.summary import (
     said_change,
     said_counts,
     some,
-    sorted_changes,
 )
 from doctor.report.plain import escape
 from doctor.report.text import Look, command_lines, mark_of, wrap
@@ -145,7 +145,7 @@ def _differences(fleet: FleetReport, look: Look) -> Iterator[list[str]]:
     lines += _more(len(telling) - len(shown))
     unseen = not_compared(fleet)
     if unseen:
-        said = some([f"{title} of {number}" for title, number in unseen.items()], 6)
+        said = some([f"{title} ({number})" for title, number in unseen.items()], 6)
         lines += wrap(f"Not seen, so not called alike: {said}", look, "  ", "    ")
     yield lines
 
@@ -156,12 +156,12 @@ def _changes(fleet: FleetReport, look: Look) -> Iterator[list[str]]:
     yield ["", look.paint(f"Since {escape(fleet.before)}", "bold")]
     if not fleet.changes:
         yield ["  nothing changed"]
-    for title, changes in zip(("worse", "better"), sorted_changes(fleet.changes), strict=True):
-        if changes:
-            yield _one_way(title, changes, look)
+    for title, changes in by_way(fleet.changes).items():
+        yield change_lines(title, changes, look)
 
 
-def _one_way(title: str, changes: list[Change], look: Look) -> list[str]:
+def change_lines(title: str, changes: list[Change], look: Look) -> list[str]:
+    """Alike changes of several hosts on one line."""
     alike: dict[str, list[str]] = defaultdict(list)
     for item in changes:
         alike[said_change(item)].append(item.host)
