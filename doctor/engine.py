@@ -33,7 +33,7 @@ from doctor.facts.identity import HostName, Unseen
 from doctor.facts.model import Known, Unknown
 from doctor.facts.tree import AREAS, Facts, decode
 from doctor.probes import registry
-from doctor.probes.source import Source
+from doctor.probes.source import Source, ThisHost
 from doctor.redact import redact_tree
 from doctor.report.model import Report, next_step
 
@@ -88,10 +88,10 @@ class Clock:
 
 def start_probes(
     source: Source, areas: Sequence[str] | None, emit: Callable[[Any], None]
-) -> registry.Run:
-    """Set the probes to work; the caller may load what judges meanwhile."""
+) -> registry.Looking:
+    """Set the probes to work, those of this host in a process of their own; the caller may load what judges meanwhile."""
 
-    probing: list[registry.Run] = []
+    probing: list[registry.Looking] = []
 
     def on_event(area: str, what: str, ms: int) -> None:
         if what == "started":
@@ -100,7 +100,12 @@ def start_probes(
             found = probing[0].found(area) if probing else {}
             emit(ProbeFinished(area=area, ms=ms, facts=found))
 
-    probing.append(registry.Run(source, areas, on_event))
+    if isinstance(source, ThisHost):
+        from doctor.probes.apart import Apart
+
+        probing.append(Apart(source.scope, areas, on_event))
+    else:
+        probing.append(registry.Run(source, areas, on_event))
     return probing[0]
 
 
@@ -128,7 +133,9 @@ def check(source: Source, options: Options, emit: Emit = ignore) -> Report:
     return msgspec.structs.replace(report, timing_ms=timing)
 
 
-def _rehearse(probing: registry.Run, checks: dict[str, base.Check], knowledge: Knowledge) -> None:
+def _rehearse(
+    probing: registry.Looking, checks: dict[str, base.Check], knowledge: Knowledge
+) -> None:
     """Judge what is there while the driver still thinks, and forget it: so all that judging loads is loaded by then."""
     if not probing.wait(without=DRIVER_ASKED):
         evaluate(checks, decode({area: probing.found(area) for area in AREAS}), knowledge)
@@ -294,23 +301,24 @@ def undo(run: str, asked: FixOptions, emit: Emit = ignore, **people: Any) -> Und
 
 
 def line_of(
-    specs: Sequence[str],
-    only: Sequence[str],
-    overlays: tuple[Path, ...],
+    asked: FixOptions,
     emit: Callable[[Any], None],
 ) -> Line:
     """How this host is looked at, afresh each time, how a plan is made of what was seen, and how the host is proved."""
     from datetime import datetime, timezone
 
+    from doctor.plan.folder import read_folder
     from doctor.plan.make import make_plan
     from doctor.plan.want import parse_all
     from doctor.probes.live import LiveSource
     from doctor.remedy.job import Line
 
-    wants = tuple(parse_all(specs, None, overlays)) if specs else ()
+    overlays = tuple(Path(item) for item in asked.overlays)
+    wants = tuple(parse_all(asked.wants, None, overlays)) if asked.wants else ()
     options = Options(as_of=datetime.now(timezone.utc).date(), overlays=overlays, wants=wants)
     checks = chosen(options)
     knowledge = Knowledge(options.as_of, overlays=overlays, wants=wants)
+    folder = read_folder(Path(asked.offline)) if asked.offline else None
 
     def plan(report: Report) -> Plan:
         return make_plan(
@@ -320,7 +328,8 @@ def line_of(
             knowledge,
             host=report.host,
             checks=checks,
-            only=only,
+            only=asked.only,
+            folder=folder,
         )
 
     def prove(report: Report, level: str, folder: Path, cancel: Any) -> SmokeReport:
@@ -330,18 +339,25 @@ def line_of(
 
         images = decode(report.facts).container.images
         here = {item.ref for item in images.value} if isinstance(images, Known) else set()
-        asked = reach(wants, here, level)
+        goal = reach(wants, here, level)
         return run.run(
             source=LiveSource(),
             report=report,
             knowledge=knowledge,
-            options=SmokeOptions(engine=asked.engine, level=asked.level, image=asked.image),
+            options=SmokeOptions(engine=goal.engine, level=goal.level, image=goal.image),
             folder=folder,
             emit=emit,
             cancel=cancel,
         )
 
-    return Line(look=lambda: check(LiveSource(), options, _within(emit)), plan=plan, prove=prove)
+    return Line(
+        look=lambda: check(LiveSource(), options, _within(emit)),
+        plan=plan,
+        prove=prove,
+        offline={"doctor_offline_dir": folder.path, "doctor_offline_base": folder.base}
+        if folder
+        else {},
+    )
 
 
 def _within(emit: Callable[[Any], None]) -> Emit:

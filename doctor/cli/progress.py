@@ -81,8 +81,8 @@ class Bar:
         elif isinstance(event, SmokeStageStarted):
             self._smoke(event.stage)
         elif isinstance(event, SmokeStageProgress) and self._task is not None:
-            text = f"smoke {event.stage}: {escape(redact(event.text))[:60]}"
-            self._progress.update(self._task, description=text)
+            said = f"smoke {event.stage}: {escape(redact(event.text))[:60]}"
+            self._progress.update(self._task, description=said)
         text = line(event)
         if text is not None and not isinstance(event, StepStarted):
             self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)

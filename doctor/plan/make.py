@@ -11,6 +11,7 @@ import msgspec
 from doctor.checks.finding import Finding, Outcome, Severity
 from doctor.facts.identity import HostName, Unseen
 from doctor.facts.model import Known
+from doctor.plan.folder import Folder, from_folder, seen
 from doctor.plan.host_state import HostState, read_host
 from doctor.plan.model import EXIT, Clash, Instead, Plan, Status, Target
 from doctor.plan.pick import CUDA, DRIVER, ENGINE, IMAGE, KERNEL, TOOLKIT, TRTLLM, VLLM, VLLM_CPU
@@ -18,7 +19,7 @@ from doctor.plan.planner import Setting, plan_steps
 from doctor.plan.remedy import Remedy, remedies
 from doctor.plan.role_vars import values
 from doctor.plan.solve import Catalog, Conflict, Problem, Solution, solve
-from doctor.plan.steps import drafts
+from doctor.plan.steps import drafts, needs_repository
 from doctor.plan.target import rows
 from doctor.plan.want import PackageWant, Want
 
@@ -59,8 +60,10 @@ def make_plan(
     checks: dict[str, Check] | None = None,
     only: Sequence[str] = (),
     roles: Mapping[str, Remedy] | None = None,
+    folder: Folder | None = None,
 ) -> Plan:
-    """The plan for one host. `roles` stand for those of the playbooks."""
+    """The plan for one host. `roles` stand for those of the playbooks; `folder` for the net, where there is none."""
+    facts = seen(facts, folder)
     findings = [item for item in findings if item.id not in ANSWERED]
     state = read_host(facts, knowledge.matrix)
     problem = Problem(
@@ -91,6 +94,7 @@ def make_plan(
         outside=state.outside if _in_container(facts) else None,
         named={id: item.fix.remedy for id, item in (checks or {}).items()},
         only=tuple(only),
+        folder=folder,
     )
     plan = _planned(problem, catalog, answer, knowledge, name, findings, facts, setting)
     return msgspec.structs.replace(plan, want=[want.spec for want in wants])
@@ -152,7 +156,11 @@ def _planned(
 
     if not any(row.change for row in target if row.thing == DRIVER):
         setting = msgspec.structs.replace(setting, vain=ANOTHER_DRIVER)
-    todo = plan_steps(drafts(catalog, solution, target), findings, setting, told)
+    todo = plan_steps(drafts(catalog, solution, target, setting.folder), findings, setting, told)
+    if problem.state.nvidia_repository is False and needs_repository(todo, problem.state):
+        added = drafts(catalog, solution, target, setting.folder, with_repository=True)
+        todo = plan_steps(added, findings, setting, told)
+    todo = from_folder(todo, setting.folder)
     needed = any(step.severity is Severity.ERROR for step in todo)
     status: Status = "changes" if needed or any(row.change for row in target) else "satisfied"
     if unseen:

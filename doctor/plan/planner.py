@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from doctor.checks.finding import Finding, Severity
+from doctor.plan.folder import Folder
 from doctor.plan.model import Step
 from doctor.plan.remedy import RANK, Remedy, answering, before
 from doctor.plan.role_vars import UndecidedError
 
 ORDER = (
     "release_hold kernel_headers nvidia_repo nouveau_off nvidia_driver fabric_manager driver_lock persistence "
-    "container_engine container_toolkit cdi_spec cgroup limits shm cuda_toolkit nccl ld_path wsl engine_env"
+    "container_engine container_toolkit cdi_spec cgroup limits shm cuda_toolkit nccl ld_path wsl engine_env engine_image"
 ).split()
 """Roles in the order of the stack, where needs leave it open; what has none comes last."""
 
@@ -44,6 +45,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of findings that the roles would not cure here: they ask for what the target does not change."""
     only: tuple[str, ...] = ()
     """Ids of findings: nothing else is planned but what these need."""
+    folder: Folder | None = None
+    """Where things come from on an air-gapped host."""
 
 
 Values = Callable[[Remedy], dict[str, Any]]
@@ -107,7 +110,7 @@ def _drafted(draft: Step, setting: Setting, values: Values) -> Step:
         return draft
     if setting.outside is not None or setting.family not in remedy.families:
         return msgspec.structs.replace(draft, remedy=None)
-    told = _told(remedy, values)
+    told = draft.vars or _told(remedy, values)
     if isinstance(told, str):
         return _undecided(draft, told)
     return msgspec.structs.replace(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from doctor.plan.driver_choice import package_row
 from doctor.plan.driver_picks import flavor_for
+from doctor.plan.folder import Folder, archive
 from doctor.plan.model import Disturbs, Step, Target
 from doctor.plan.pick import (
     APART,
     CUDA,
     DRIVER,
     ENGINE,
+    IMAGE,
     KERNEL,
     PYTHON,
     TOOLKIT,
@@ -36,18 +41,39 @@ UNDO = {
 }
 
 
-def drafts(catalog: Catalog, solution: Solution, target: Sequence[Target]) -> list[Step]:
+def drafts(
+    catalog: Catalog,
+    solution: Solution,
+    target: Sequence[Target],
+    folder: Folder | None = None,
+    *,
+    with_repository: bool = False,
+) -> list[Step]:
     """What has to change for the target, one draft for each role; the planner orders them and adds what was found broken."""
     made: dict[str, Step] = {}
-    for step in _Steps(catalog, solution, target).all():
+    steps = _Steps(catalog, solution, target)
+    parts = [steps.all(), steps.images(folder) if folder is not None else []]
+    if with_repository:
+        parts.append([steps.repository()])
+    for step in chain.from_iterable(parts):
         known = made.get(step.id)
         made[step.id] = step if known is None else _both(known, step)
     return list(made.values())
 
 
-def _both(one: Step, other: Step) -> Step:
-    import msgspec
+def needs_repository(steps: Sequence[Step], state: HostState) -> bool:
+    """Whether a role takes packages from NVIDIA's repository, and none of the steps adds it."""
+    if any(step.id == "nvidia_repo" for step in steps):
+        return False
+    return any(
+        step.remedy in ("cuda_toolkit", "nccl")
+        or step.vars.get("nvidia_driver_origin") == "nvidia"
+        or (step.remedy == "fabric_manager" and state.driver_origin != "distribution")
+        for step in steps
+    )
 
+
+def _both(one: Step, other: Step) -> Step:
     return msgspec.structs.replace(one, changes=[*one.changes, *other.changes])
 
 
@@ -111,17 +137,7 @@ class _Steps:
                 [f"install {' '.join(headers) or 'the headers of the running kernel'}"],
             )
         if origin == "nvidia" and self.state.nvidia_repository is not True:
-            name = (
-                self.state.distribution.repository
-                if self.state.distribution
-                else "for this distribution"
-            )
-            yield _step(
-                "nvidia_repo",
-                "none",
-                "packages",
-                [f"add NVIDIA's repository {name} with its signing key"],
-            )
+            yield self.repository()
         if self.state.nouveau:
             yield _step(
                 "nouveau_off",
@@ -147,6 +163,28 @@ class _Steps:
             f": {lock.replace('<branch>', branch)}" if lock else ""
         )
         yield _step("driver_lock", "none", "none", [said], "release the hold")
+
+    def repository(self) -> Step:
+        """Where NVIDIA's packages come from."""
+        found = self.state.distribution
+        name = found.repository if found else "for this distribution"
+        said = f"add NVIDIA's repository {name} with its signing key"
+        return _step("nvidia_repo", "none", "packages", [said])
+
+    def images(self, folder: Folder) -> Iterator[Step]:
+        """Images that are wanted, not here, and in the folder."""
+        for thing, pick in self.solution.picks.items():
+            ref = thing.removeprefix(IMAGE + " ")
+            name = archive(ref)
+            if ref == thing or pick.installed or name not in folder.images:
+                continue
+            yield msgspec.structs.replace(
+                _step("engine_image", "none", "none", [f"load {ref}"], "the image stays"),
+                vars={
+                    "engine_image_ref": ref,
+                    "engine_image_archive": f"{folder.path}/images/{name}",
+                },
+            )
 
     def _unhold(self) -> Step:
         """A hold is the owner's: it is lifted by hand or not at all."""

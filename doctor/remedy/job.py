@@ -48,6 +48,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     plan: Callable[[Report], Plan]
     prove: Callable[..., SmokeReport]
     """prove(report, level, folder, cancel): climb the smoke ladder."""
+    offline: dict[str, str] = {}
+    """What roles are told where the host has no way out."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

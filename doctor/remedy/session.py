@@ -256,7 +256,7 @@ class Session:
         return {
             "doctor_remedy": step.remedy,
             "doctor_run_id": self.run.id,
-            "doctor_offline_dir": self.job.options.offline or "",
+            **self.job.line.offline,
             "doctor_lock_timeout": int(min(self.job.options.package_wait, 600)),
         }
 

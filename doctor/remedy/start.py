@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,8 @@ from doctor.remedy.undo import UndoReport
 from doctor.remedy.undo import undo as undo_run
 from doctor.resources import playbooks_dir
 
-LineOf = Callable[[Sequence[str], Sequence[str], tuple[Path, ...], Callable[[Any], None]], Line]
-"""Wants, ids, overlays and who listens -> the stages for this host."""
+LineOf = Callable[[FixOptions, Callable[[Any], None]], Line]
+"""What was asked and who listens -> the stages for this host."""
 Emit = Callable[[Any], None]
 
 
@@ -157,9 +157,7 @@ def _reported(
 ) -> Any:
     record = EventFile(run.events)
     tell = Stamp(run.id, emit, record)
-    line = line_of(
-        options.wants, options.only, tuple(Path(item) for item in options.overlays), tell
-    )
+    line = line_of(options, tell)
     job = Job(
         line=line,
         remedies=remedies(),

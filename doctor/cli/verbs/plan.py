@@ -29,6 +29,17 @@ FORMATS = ("text", "json")
     metavar="FILE",
     help="Write the solved stack, for doctor check --lock.",
 )
+@click.option(
+    "--offline",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Plan as doctor fix --offline DIR would, with DIR in place of the net.",
+)
+@click.option(
+    "--offline-list",
+    is_flag=True,
+    help="Print a shell script that fetches what belongs in DIR, on a machine of the same release.",
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.option("--matrix", "overlays", multiple=True, type=click.Path(path_type=Path), metavar="DIR")
@@ -38,6 +49,8 @@ def plan(
     origin: str | None,
     specs: tuple[str, ...],
     lock: Path | None,
+    offline: Path | None,
+    offline_list: bool,
     format_: str,
     output: Path | None,
     overlays: tuple[Path, ...],
@@ -59,14 +72,26 @@ def plan(
         report = engine.check(opened.source, options)
     else:
         report = engine.check_facts(opened.facts or {}, options)
+    folder = None
+    if offline is not None:
+        from doctor.plan.folder import read_folder
+
+        folder = read_folder(offline.resolve())
+    facts = decode(report.facts)
     made = make_plan(
-        decode(report.facts),
+        facts,
         report.findings,
         wants,
         Knowledge(opened.as_of, overlays=overlays, wants=wants),
         host=report.host,
         checks=engine.chosen(options),
+        folder=folder,
     )
+    if offline_list:
+        from doctor.plan.folder_list import script
+
+        console.data(script(made, facts, wants).rstrip(), output)
+        return made.exit_code
     if lock is not None:
         from doctor.plan.lock import write_lock
 
