@@ -6,6 +6,7 @@ from pathlib import Path
 
 from doctor import engine
 from doctor.exit_codes import MEANING
+from doctor.recipes import recipe as book
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -22,7 +23,12 @@ QUESTIONS = {
 
 def sections() -> dict[str, str]:
     """Marker -> the text between."""
-    return {"exit-codes": exit_codes(), "checks": checks(), "answers": answers()}
+    return {
+        "exit-codes": exit_codes(),
+        "checks": checks(),
+        "answers": answers(),
+        "recipes": recipes(),
+    }
 
 
 def exit_codes() -> str:
@@ -51,6 +57,16 @@ def checks() -> str:
         ]
         lines += ["| --- | --- | --- |", *rows, "", "</details>", ""]
     return "\n".join(lines).rstrip()
+
+
+def recipes() -> str:
+    """The table of recipes."""
+    rows = [
+        f"| `doctor recipe {name}{''.join(f' --set {key}=...' for key, known in item.variables.items() if known.default is None)}` "
+        f"| {item.title} | {item.tried} |"
+        for name, item in book.recipes().items()
+    ]
+    return "\n".join(["| recipe | what it is | tried with |", "| --- | --- | --- |", *rows])
 
 
 def answers() -> str:

@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "checks": {"facts", "matrix", "errors", "plan", "resources"},
     "plan": {"facts", "matrix", "checks", "errors", "resources", "report"},
     "report": {"facts", "checks", "plan", "matrix", "diagnose", "smoke", "fleet"},
+    "recipes": {"errors"},
     "simulate": {"facts", "matrix", "errors", "probes"},
 }
 """Package -> packages of ours it may import beside itself and the bare `doctor`. errors and resources are modules."""

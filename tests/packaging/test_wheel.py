@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from doctor.recipes.recipe import ENDING, recipes
+
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -29,6 +31,8 @@ def test_wheel_carries_playbooks_and_matrices(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "doctor/_data/matrices/sources.yml" in names
     assert "doctor/_data/playbooks/README.md" in names
+    for name in (*recipes(), "parts/provision.sh"):
+        assert f"doctor/recipes/{name}{'' if '/' in name else ENDING}" in names
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
 
 
@@ -42,6 +46,7 @@ def test_installed_wheel_works_from_any_folder(wheel: Path, tmp_path: Path) -> N
         (["--version"], {0}),
         (["check", "--list"], {0}),
         (["matrix", "lint"], {0}),
+        (["recipe", "slurm-prolog"], {0}),
         (["check"], {0, 1, 3}),
     ):
         ran = subprocess.run(
