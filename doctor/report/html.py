@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def render(report: Report) -> str:
     """The page: verdict, next step, then the findings by what they mean."""
     return page(
         "report.html.j2",
-        "report.css",
+        ("report.css",),
         "report.js",
         report=report,
         groups=groups(report),
@@ -49,11 +50,11 @@ def render(report: Report) -> str:
     )
 
 
-def page(template: str, style: str, script: str, **said: Any) -> str:
+def page(template: str, styles: Sequence[str], script: str, **said: Any) -> str:
     """A template with our own style and script in it and their digests in its policy."""
     from markupsafe import Markup
 
-    css, code = asset(style), asset(script)
+    css, code = "".join(map(asset, styles)), asset(script)
     return (
         _environment()
         .from_string(asset(template))
