@@ -166,6 +166,14 @@ class Context:
         """What rungs hand on beside the fields: keyed by the rung that made it."""
         self._deadline = float("inf")
 
+    def look_again(self) -> Source:
+        """The host as it is now: what a source saw it keeps."""
+        from doctor.probes.live import LiveSource
+
+        if isinstance(self.source, LiveSource):
+            return LiveSource(self.source.scope)
+        return self.source
+
     @property
     def scratch(self) -> Path:
         """The engine's own folder: model, home and caches; made when first asked for, removed at the end."""

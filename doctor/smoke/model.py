@@ -55,7 +55,9 @@ class SmokeReport(msgspec.Struct, frozen=True, kw_only=True):
     next: Next | None
     stages: list[StageResult]
     left_behind: list[str] = []
-    """What could not be cleaned up: processes, ports, segments, folders."""
+    """What could not be cleaned up: processes, ports, segments, folders, GPU memory."""
+    cleaned: list[Evidence] = []
+    """What was looked at after the cleaning: the memory of each GPU before the run and after it."""
     run_folder: str | None = None
     kept: list[str] = []
     """What --keep left on purpose."""

@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from doctor.checks.finding import Evidence, Severity
 from doctor.events import SmokeStageFinished, SmokeStageStarted
+from doctor.smoke import gpu_memory
 from doctor.smoke.context import Canceled, Context, StageFailed, StageTimeout, StageUnseen
 from doctor.smoke.model import CPU_ONLY, LADDER, StageResult, failed, fault, skipped, unseen
 from doctor.smoke.processes import adopting
@@ -43,6 +45,8 @@ class Climb(msgspec.Struct, frozen=True, kw_only=True):
     results: list[StageResult]
     interrupted: bool
     left_behind: list[str]
+    cleaned: list[Evidence] = []
+    """What was looked at after the cleaning."""
 
 
 def stages_up_to(level: str) -> Iterator[Stage]:
@@ -62,8 +66,11 @@ def _climb(stages: Iterable[Stage], ctx: Context) -> Climb:
     reached: list[Stage] = []
     interrupted = False
     left: list[str] = []
+    cleaned: list[Evidence] = []
+    held: Any = None
     try:
         with _interrupts():
+            held = gpu_memory.before(ctx)
             for stage in stages:
                 reached.append(stage)
                 result = _one(stage, ctx)
@@ -76,7 +83,38 @@ def _climb(stages: Iterable[Stage], ctx: Context) -> Climb:
     finally:
         with _deaf():
             left = _clean_up(reached, ctx)
-    return Climb(results=results, interrupted=interrupted, left_behind=left)
+            cleaned, still_held = gpu_memory.given_back(ctx, held)
+            left += still_held
+    if left and results:
+        results[-1] = _with_leftovers(results[-1], left)
+        ctx.emit(
+            SmokeStageFinished(stage=results[-1].name, result=msgspec.to_builtins(results[-1]))
+        )
+    return Climb(results=results, interrupted=interrupted, left_behind=left, cleaned=cleaned)
+
+
+def _with_leftovers(last: StageResult, left: Sequence[str]) -> StageResult:
+    """A run that leaves something did not pass: its last rung says so, beside what it said itself."""
+    passed = last.outcome in ("pass", "skip")
+    finding = fault(
+        last.name,
+        "left-behind",
+        "The run leaves nothing behind",
+        f"after cleaning up: {'; '.join(left)}",
+        want="no process, port, segment, folder or GPU memory of the run",
+        say="see who holds it; a process that hangs in a driver call goes with a reset or a reboot",
+        command="nvidia-smi; ls /dev/shm; ss -ltnp",
+        severity=Severity.ERROR if passed else Severity.WARN,
+        evidence=[Evidence(fact="smoke.left-behind", value=item) for item in left],
+    )
+    if not passed:
+        return msgspec.structs.replace(last, warnings=[*last.warnings, finding])
+    return msgspec.structs.replace(
+        last,
+        outcome="fail",
+        message=f"{finding.message} (before that: {last.message})",
+        finding=finding,
+    )
 
 
 def _one(stage: Stage, ctx: Context) -> StageResult:

@@ -172,6 +172,11 @@ def members(sessions: set[int], run: str | None = None) -> set[int]:
     return found
 
 
+def is_of_run(pid: int, run: str) -> bool:
+    """Whether a living process carries the run's mark."""
+    return _has_mark(pid, f"{MARK}={run}".encode())
+
+
 def end_all(children: Sequence[Child], run: str | None = None, grace: float = GRACE_S) -> list[int]:
     """Ask, then kill everything of the run; the pids that would not go."""
     sessions = {child.pid for child in children}

@@ -75,6 +75,7 @@ def run(
         next=next_of(climb.results),
         stages=redact_tree(climb.results),
         left_behind=climb.left_behind,
+        cleaned=climb.cleaned,
         run_folder=str(folder),
         kept=[str(ctx.resources.scratch)] if options.keep and ctx.resources.scratch else [],
         timing_ms=timing,
