@@ -31,7 +31,9 @@ def read(name: str) -> dict[str, Any]:
     import yaml
 
     if name not in names():
-        near = get_close_matches(name, names(), 1)
+        from doctor.demos import fleets
+
+        near = get_close_matches(name, (*names(), *fleets.names()), 1)
         hint = f"did you mean {near[0]}?" if near else "doctor tui --demo list names them"
         raise UsageError(f"no demo is called {name!r}", hint)
     document: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
@@ -18,21 +18,19 @@ from textual.widgets import Input
 
 from doctor.errors import DoctorError
 from doctor.exit_codes import ExitCode
-from doctor.tui import acts, look
+from doctor.tui import acts, auditing, look
 from doctor.tui.bridge import Bridge, EngineEvents, Start
 from doctor.tui.commands import DoctorCommands
 from doctor.tui.origin import Origin
+from doctor.tui.pauses import Pace, settle
 from doctor.tui.reporting import HostNames
-from doctor.tui.row import Part, safe
+from doctor.tui.row import safe
 from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.screens.host import HostScreen
-from doctor.tui.state import Ended, Failed, ViewState, reduce_all
+from doctor.tui.state import Ended, Failed, ViewState, latest, reduce_all
 
 if TYPE_CHECKING:
     from doctor.facts.identity import HostName
-
-FLUSH = 0.05
-"""Seconds between two drawings of a state that changes all the time."""
 
 
 def later(mode: str) -> Callable[[], DoctorScreen]:
@@ -44,13 +42,6 @@ def later(mode: str) -> Callable[[], DoctorScreen]:
         return made
 
     return make
-
-
-def settle() -> None:
-    """Look for rubbish now, and never again among what stays: thirty milliseconds that no key is to wait for."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
 
 
 class DoctorApp(App[int]):
@@ -65,6 +56,7 @@ class DoctorApp(App[int]):
         "run": later("run"),
         "smoke": later("smoke"),
         "matrix": later("matrix"),
+        "fleet": later("fleet"),
     }
     DEFAULT_MODE = "host"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -73,6 +65,7 @@ class DoctorApp(App[int]):
         Binding("3", "switch_mode('run')", "Run", show=False, id="app.run"),
         Binding("4", "switch_mode('smoke')", "Smoke", show=False, id="app.smoke"),
         Binding("5", "switch_mode('matrix')", "Matrix", show=False, id="app.matrix"),
+        Binding("6", "switch_mode('fleet')", "Fleet", show=False, id="app.fleet"),
         Binding(
             "r", "look", "Look again", show=False, tooltip="Probe and judge anew", id="app.look"
         ),
@@ -86,8 +79,10 @@ class DoctorApp(App[int]):
     ]
 
     def __init__(self, origin: Origin, *, read_only: bool = False, plain: bool = False) -> None:
+        self.DEFAULT_MODE = origin.mode  # type: ignore[misc]
         super().__init__()
         self.origin = origin
+        self.report_of = origin.report_of or auditing.nowhere
         self.read_only = read_only
         self.wants = origin.wants
         self.state = ViewState()
@@ -95,7 +90,9 @@ class DoctorApp(App[int]):
         self.crashed: Exception | None = None
         self._names = HostNames()
         self._filters_too: list[LineFilter] = [look.Plain()] if plain else []
+        self._latest = 0.0
         self._flushing = False
+        self._pace = Pace()
         for theme in (look.DARK, look.LIGHT):
             self.register_theme(theme)
         self.theme = (
@@ -111,7 +108,7 @@ class DoctorApp(App[int]):
         loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
             for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(number, self._leave, int(ExitCode.INTERRUPTED))
+                loop.add_signal_handler(number, self.leave, int(ExitCode.INTERRUPTED))
         self.call_after_refresh(self.action_look)
 
     def on_key(self, event: Key) -> None:
@@ -120,16 +117,22 @@ class DoctorApp(App[int]):
             event.prevent_default()
             self.focused.post_message(Key(event.key, event.character))
 
+    @property
+    def now(self) -> float:
+        """The time of what is shown: a log's own while it is replayed."""
+        return self._latest if self.origin.kind == "replay" else time.time()
+
     def host_name(self) -> HostName | None:
         """What the host is called, once that is known."""
         return self._names.of(self.state)
 
     def on_engine_events(self, event: EngineEvents) -> None:
-        """Take what has come; draw at most every FLUSH seconds."""
+        """Take what has come; draw as often as keys leave time for."""
         events = self.bridge.drain()
         if not events:
             return
         self.state = reduce_all(self.state, events)
+        self._latest = latest(events) or self._latest
         for item in events:
             if isinstance(item, Failed):
                 self.notify(
@@ -142,14 +145,20 @@ class DoctorApp(App[int]):
                 self.call_after_refresh(settle)
         if not self._flushing:
             self._flushing = True
-            self.set_timer(FLUSH, self._draw)
+            self.set_timer(self._pace.seconds, self._draw)
 
     def _draw(self) -> None:
         self._flushing = False
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, DoctorScreen) and screen.is_mounted:
-                screen.show(self.state)
-                return
+        screen = self.shown
+        if screen is not None and screen.is_mounted:
+            with self._pace:
+                screen.show(screen.view)
+
+    @property
+    def shown(self) -> DoctorScreen | None:
+        """The screen of ours that is on top, under a dialog."""
+        ours = (item for item in reversed(self.screen_stack) if isinstance(item, DoctorScreen))
+        return next(ours, None)
 
     def set_to_work(self, name: str, work: Start, *, acts: bool = False) -> bool:
         """Start it, unless what runs now must not be left alone."""
@@ -162,7 +171,7 @@ class DoctorApp(App[int]):
 
     def action_look(self) -> None:
         """Probe and judge."""
-        self.set_to_work("check", self.origin.start)
+        self.set_to_work(self.origin.work, self.origin.start)
 
     def want(self, specs: tuple[str, ...]) -> bool:
         """Plan for these; what is wrong in them is said and changes nothing."""
@@ -183,26 +192,6 @@ class DoctorApp(App[int]):
         if said:
             self.notify(said, title="not from here", severity="warning", markup=False)
         return not said
-
-    def ask_person(self, step: str, question: str) -> bool:
-        """Asked from the engine's thread: waits for the answer, or for the end of the work."""
-        from doctor.tui.screens.confirm import ConfirmScreen
-
-        answered = threading.Event()
-        answers: list[bool] = []
-
-        def take(answer: bool | None) -> None:
-            answers.append(bool(answer))
-            answered.set()
-
-        lines: list[list[Part]] = [[(safe(question), "warn")]]
-        confirm = ConfirmScreen(f"Do {safe(step)} on {self.host_label()} now?", lines, "Do it")
-        self.call_from_thread(self.push_screen, confirm, take)
-        job = self.bridge.job
-        while not answered.wait(0.2):
-            if job is None or job.cancel.canceled:
-                return False
-        return answers[0]
 
     def host_label(self) -> str:
         """The host's name as a dialog names it."""
@@ -229,19 +218,14 @@ class DoctorApp(App[int]):
         """Leave; a fix or a smoke run is ended first, in good order."""
         job = self.bridge.job
         if job is None or not job.at_work or not job.acts:
-            self._leave(int(ExitCode.HEALTHY))
+            self.leave(int(ExitCode.HEALTHY))
             return
-        from doctor.tui.screens.confirm import ConfirmScreen
+        from doctor.tui import asking
 
-        lines: list[list[Part]] = [
-            [(f"The {job.name} on {self.host_label()} is ended in good order first.", "")]
-        ]
-        confirm = ConfirmScreen(f"Cancel the {job.name} and quit?", lines, "Cancel it and quit")
-        self.push_screen(
-            confirm, lambda yes: self._leave(int(ExitCode.INTERRUPTED)) if yes else None
-        )
+        asking.whether_to_quit(self, job.name)
 
-    def _leave(self, code: int) -> None:
+    def leave(self, code: int) -> None:
+        """End now."""
         if self.bridge.job is not None:
             self.bridge.job.cancel.cancel()
         self.exit(code, return_code=code)

@@ -20,6 +20,7 @@ SCREEN_OF = {
     "runs": "run",
     "smoke": "smoke",
     "matrix": "matrix",
+    "fleet": "fleet",
 }
 """Verbs that a screen does; the others are copied as a command line."""
 Entry = tuple[str, str, Callable[[], object]]
@@ -46,6 +47,7 @@ def entries(app: DoctorApp) -> Iterator[Entry]:
     yield "host: Look again", "Probe and judge anew", app.action_look
     yield "host: Export the report", "To a .txt or .json file", app.action_export
     yield "plan: What is this host for", "A plan for what is wanted", partial(_plan_for, app)
+    yield "fleet: Audit an inventory", "Look at many hosts now", partial(_audit, app)
     yield "app: Light or dark", "The other theme", app.action_theme
     yield "app: Help", "The keys that work here", app.action_help
     yield "app: Quit", "A run at work is ended first", app.action_quit
@@ -63,6 +65,11 @@ def entries(app: DoctorApp) -> Iterator[Entry]:
 async def _plan_for(app: DoctorApp) -> None:
     await app.switch_mode("plan")
     await app.run_action("screen.want")
+
+
+async def _audit(app: DoctorApp) -> None:
+    await app.switch_mode("fleet")
+    await app.run_action("screen.audit")
 
 
 def _copy(app: DoctorApp, text: str) -> None:

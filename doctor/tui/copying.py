@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.screen import Screen
-
 from doctor.report.plain import escape
 from doctor.tui.header import next_of
+from doctor.tui.screens.base import DoctorScreen
 
 if TYPE_CHECKING:
     from doctor.checks.finding import Finding
-    from doctor.tui.state import ViewState
+    from doctor.report.model import Report
 
 
 def command_text(command: str) -> str:
@@ -19,7 +18,7 @@ def command_text(command: str) -> str:
     return "\n".join(escape(line) for line in command.splitlines())
 
 
-class Copying(Screen[None]):
+class Copying(DoctorScreen):
     """For screens that have a finding under the cursor."""
 
     def copied_finding(self) -> str | None:
@@ -28,7 +27,7 @@ class Copying(Screen[None]):
 
     def action_copy_command(self) -> None:
         """The command of the finding, else that of the next step."""
-        state: ViewState = self.app.state  # type: ignore[attr-defined]
+        state = self.view
         finding = state.findings.get(self.copied_finding() or "")
         command = finding.fix.command if finding is not None and finding.fix is not None else None
         step = next_of(state)
@@ -43,18 +42,17 @@ class Copying(Screen[None]):
 
     def action_copy_text(self) -> None:
         """The finding as `doctor explain` says it."""
-        state: ViewState = self.app.state  # type: ignore[attr-defined]
+        state = self.view
         finding = state.findings.get(self.copied_finding() or "")
         if finding is None:
             self.notify("no finding is selected", severity="warning", markup=False)
             return
-        self.app.copy_to_clipboard(explained(state, finding))
+        self.app.copy_to_clipboard(explained(self.report(), finding))
         self.notify(finding.id, title="copied", markup=False)
 
 
-def explained(state: ViewState, finding: Finding) -> str:
+def explained(report: Report, finding: Finding) -> str:
     """One finding as text, without colours."""
     from doctor.report import text
-    from doctor.tui.reporting import report_of
 
-    return text.explain(finding, report_of(state), text.Look(width=80))
+    return text.explain(finding, report, text.Look(width=80))

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 def ask(app: DoctorApp) -> None:
     """The name of the file; its suffix is the format."""
-    if not app.state.findings:
-        app.notify("there is no report yet", severity="warning")
+    screen = app.shown
+    if screen is None or not screen.view.findings:
+        app.notify("there is no report of a host here", severity="warning")
         return
-    name = f"doctor-{app.host_label().replace('/', '-').replace(' ', '-')}.txt"
+    name = f"doctor-{screen.host_label().replace('/', '-').replace(' ', '-')}.txt"
     said: list[list[Part]] = [[(f"The suffix says the format: {', '.join(EXPORTS)}", "dim")]]
     app.push_screen(PromptScreen("Export the report to", said, name), lambda path: bring(app, path))
 
@@ -31,7 +32,8 @@ def bring(app: DoctorApp, answer: str | None) -> None:
         return
     path = Path(answer)
     try:
-        report = report_of(app.state, app.origin.as_of)
+        screen = app.shown
+        report = screen.report() if screen is not None else report_of(app.state, app.origin.as_of)
         if app.read_only:
             app.deliver_text(StringIO(rendered(report, path) + "\n"), save_filename=path.name)
             return

@@ -12,6 +12,14 @@ from doctor.tui.row import Row, mark, safe, tree_mark
 
 Show = Literal["problems", "errors", "not seen", "all"]
 SHOWS: tuple[Show, ...] = ("problems", "errors", "not seen", "all")
+WORDS = {
+    Outcome.FAIL: "error",
+    Outcome.WARN: "warning",
+    Outcome.UNKNOWN: "not seen",
+    Outcome.PASS: "passed",
+    Outcome.SKIP: "n/a",
+}
+NOTE = (Outcome.WARN, Severity.INFO)
 NEAR = 3
 """Blocked findings that are shown under their cause without being asked for."""
 
@@ -72,19 +80,14 @@ def _order(item: Finding, rank: Mapping[str, int]) -> tuple[int, int, int, str]:
 
 
 def _heading(area: str, items: Iterable[Finding]) -> Row:
-    counts = Counter(item.outcome for item in items)
-    words = {
-        Outcome.FAIL: "error",
-        Outcome.WARN: "warning",
-        Outcome.UNKNOWN: "not seen",
-        Outcome.PASS: "passed",
-        Outcome.SKIP: "n/a",
-    }
+    counts = Counter(
+        "note" if (item.outcome, item.severity) == NOTE else WORDS[item.outcome] for item in items
+    )
     said = []
-    for outcome, word in words.items():
-        number = counts[outcome]
+    for word in (*WORDS.values(), "note"):
+        number = counts[word]
         if number:
-            plural = "s" if number > 1 and word in ("error", "warning") else ""
+            plural = "s" if number > 1 and word in ("error", "warning", "note") else ""
             said.append(f"{number} {word}{plural}")
     parts = ((safe(area), "head"), ("  " + ", ".join(said), "dim"))
     return Row(f"area:{area}", parts, selectable=False)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from doctor.errors import SourceError
-from doctor.events import AnyEvent, Emit
+from doctor.events import AnyEvent, Emit, FleetReady, FleetStarted, HostFinished
 from doctor.tui.bridge import Cancel, Start
 
 if TYPE_CHECKING:
+    from doctor.fleet.model import HostLine
     from doctor.probes.source import Source
+    from doctor.report.model import Report
 
+Mode = Literal["host", "fleet"]
 Kind = Literal["live", "recording", "replay", "demo"]
 MAX_LOG = 64 * 1024 * 1024
 """Bytes of an event log: as much as one file of a recording."""
+LONGEST_REPLAY = 60.0
+"""Seconds that all pauses of a replay take together."""
 LONGEST_PAUSE = 0.25
 """Seconds between two events of a replay, whatever lay between them."""
 
@@ -34,6 +40,12 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     wants: tuple[str, ...] = ()
     overlays: tuple[Path, ...] = ()
     scope: str = "shell"
+    work: str = "check"
+    """What the app calls the work that `start` is."""
+    mode: Mode = "host"
+    """The screen that it opens on."""
+    report_of: Callable[[HostLine], Report] | None = None
+    """How the report of an audit's host is read."""
 
     @property
     def is_live(self) -> bool:
@@ -90,11 +102,12 @@ def judged(
 def replay(path: Path, longest_pause: float = LONGEST_PAUSE) -> Origin:
     """An event log, read whole before the first event so that a wrong line is said at once."""
     events = list(read_events(path))
+    quicker = _quicker(events, longest_pause)
 
     def start(emit: Emit, cancel: Cancel) -> object:
         before = events[0].at if events else 0.0
         for event in events:
-            pause = min(max(0.0, event.at - before), longest_pause)
+            pause = min(max(0.0, event.at - before), longest_pause) * quicker
             before = event.at
             if pause > 0.001 and cancel.wait(pause):
                 return None
@@ -103,7 +116,21 @@ def replay(path: Path, longest_pause: float = LONGEST_PAUSE) -> Origin:
 
     first = events[0].at if events else 0.0
     day = datetime.fromtimestamp(first, timezone.utc).date()
-    return Origin(kind="replay", label=str(path), as_of=day, start=start)
+    is_audit = any(isinstance(event, (FleetStarted, HostFinished, FleetReady)) for event in events)
+    return Origin(
+        kind="replay",
+        label=str(path),
+        as_of=day,
+        start=start,
+        work="audit" if is_audit else "check",
+        mode="fleet" if is_audit else "host",
+    )
+
+
+def _quicker(events: Sequence[AnyEvent], longest_pause: float) -> float:
+    """What pauses are multiplied with, so that a log of thousands of events ends while somebody looks."""
+    pauses = (min(max(0.0, b.at - a.at), longest_pause) for a, b in pairwise(events))
+    return min(1.0, LONGEST_REPLAY / (sum(pauses) or 1.0))
 
 
 def read_events(path: Path) -> Iterator[AnyEvent]:

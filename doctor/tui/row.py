@@ -63,9 +63,10 @@ def keep(rows: list[Row], wanted: str) -> list[Row]:
     if not words:
         return rows
     found = [row for row in rows if not row.selectable or all(word in row.text for word in words)]
+    behind: list[Row | None] = [*found[1:], None]
     return [
         row
-        for row, following in zip(found, [*found[1:], None], strict=True)
+        for row, following in zip(found, behind, strict=False)  # of no rows none
         if row.selectable or (following is not None and following.selectable)
     ]
 

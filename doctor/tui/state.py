@@ -14,6 +14,9 @@ from doctor.events import (
     ApprovalNeeded,
     CheckFinished,
     FactsReady,
+    FleetReady,
+    FleetStarted,
+    HostFinished,
     Note,
     PlanReady,
     ProbeFinished,
@@ -29,6 +32,8 @@ from doctor.events import (
     StepStarted,
 )
 from doctor.plan.model import Plan
+from doctor.tui import fleet_state
+from doctor.tui.fleet_state import FleetView
 
 LOG_LINES = 2000
 """Lines of the live log that are kept; events.jsonl has all."""
@@ -146,6 +151,7 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
     fix_verdict: str = ""
     exit_code: int | None = None
     log: tuple[LogLine, ...] = ()
+    fleet: FleetView | None = None
     failures: dict[str, Failed] = {}
     """By the work that failed: check, plan, fix, smoke."""
     revision: int = 0
@@ -171,14 +177,21 @@ class ViewState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reduce_all(state: ViewState, events: Iterable[Happening]) -> ViewState:
-    """Many events at once; findings in a row are taken in one go, for there may be thousands."""
-    for is_finding, group in groupby(events, key=lambda event: isinstance(event, CheckFinished)):
-        if is_finding:
+    """Many events at once; findings or hosts in a row are taken in one go, for there may be thousands."""
+    for kind, group in groupby(events, key=type):
+        if kind is CheckFinished:
             state = _findings(state, [item for item in group if isinstance(item, CheckFinished)])
+        elif kind is HostFinished:
+            state = _hosts(state, [item for item in group if isinstance(item, HostFinished)])
         else:
             for event in group:
                 state = reduce(state, event)
     return state
+
+
+def latest(events: Iterable[Happening]) -> float:
+    """When the newest of these happened, by its own clock; 0 where none has one."""
+    return max((getattr(event, "at", 0.0) for event in events), default=0.0)
 
 
 def reduce(state: ViewState, event: Happening) -> ViewState:
@@ -205,6 +218,8 @@ def reduce(state: ViewState, event: Happening) -> ViewState:
         )
     if isinstance(event, PlanReady):
         return replace(state, plan=msgspec.convert(event.plan, Plan), planned=state.judged)
+    if isinstance(event, (FleetStarted, HostFinished, FleetReady)):
+        return _fleet(state, event)
     if isinstance(event, Note):
         return _log(state, event.at, state.verb, event.text)
     if isinstance(event, RunFinished):
@@ -284,6 +299,20 @@ def _findings(state: ViewState, events: Sequence[CheckFinished]) -> ViewState:
     )
 
 
+def _hosts(state: ViewState, events: Sequence[HostFinished]) -> ViewState:
+    return msgspec.structs.replace(state, fleet=fleet_state.arrived(state.fleet, events))
+
+
+def _fleet(state: ViewState, event: FleetStarted | HostFinished | FleetReady) -> ViewState:
+    if isinstance(event, HostFinished):
+        return _hosts(state, [event])
+    if isinstance(event, FleetStarted):
+        fleet = fleet_state.began(event)
+    else:
+        fleet = fleet_state.ended(state.fleet, event)
+    return msgspec.structs.replace(state, fleet=fleet)
+
+
 def _step(state: ViewState, event: Any) -> ViewState:
     if isinstance(event, RebootRequired):
         state = msgspec.structs.replace(state, reboot=event)
@@ -331,8 +360,9 @@ def _smoke(
         trace = rung.trace
         if event.done is not None:
             trace = (*trace[-999:], (event.at - rung.started, event.done))
+        if event.text != rung.message:
+            state = _log(state, event.at, event.stage, event.text)
         rung = replace(rung, message=event.text, done=event.done, total=event.total, trace=trace)
-        state = _log(state, event.at, event.stage, event.text)
     else:
         result = event.result
         rung = replace(
@@ -342,7 +372,7 @@ def _smoke(
             ms=int(result.get("ms") or 0),
             result=result,
         )
-        style = {"pass": "pass", "fail": "fail"}.get(rung.outcome, "unknown")
+        style = {"pass": "pass", "fail": "fail", "skip": "dim"}.get(rung.outcome, "unknown")
         state = _log(state, event.at, event.stage, f"{rung.outcome}: {rung.message}", style)
     return replace(state, rungs={**state.rungs, event.stage: rung})
 

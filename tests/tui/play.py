@@ -20,6 +20,8 @@ from doctor.tui.widgets.row_list import RowList
 
 HOSTS = Path(__file__).parents[1] / "hosts"
 LOGS = Path(__file__).parent / "logs"
+RECORDED_SMOKE = Path(__file__).parents[1] / "smoke/recorded/h200-vllm-0.24.0/events.jsonl"
+"""What a smoke run on a real H200 said."""
 DAY = date(2026, 11, 30)
 
 
@@ -35,7 +37,9 @@ def events_of(made: Origin) -> list[AnyEvent]:
     return found
 
 
-def told(events: Iterable[AnyEvent], kind: Any = "replay", label: str = "events.jsonl") -> Origin:
+def told(
+    events: Iterable[AnyEvent], kind: Any = "replay", label: str = "events.jsonl", **more: Any
+) -> Origin:
     """Events that are already there."""
     kept = list(events)
 
@@ -43,13 +47,15 @@ def told(events: Iterable[AnyEvent], kind: Any = "replay", label: str = "events.
         for event in kept:
             emit(event)
 
-    return Origin(kind=kind, label=label, as_of=DAY, start=start)
+    return Origin(kind=kind, label=label, as_of=DAY, start=start, **more)
 
 
 def shown(log: str) -> Origin:
     """A log of this folder without pauses. Nothing is planned anew from it: its facts are cut down."""
-    events = list(origin.read_events(LOGS / f"{log}.jsonl"))
-    return told(events, label=f"{log}.jsonl")
+    file = RECORDED_SMOKE if log == "h200" else LOGS / f"{log}.jsonl"
+    made = origin.replay(file)
+    events = list(origin.read_events(file))
+    return told(events, label=file.name, work=made.work, mode=made.mode)
 
 
 def host() -> DoctorApp:
@@ -77,7 +83,7 @@ def play(
     """Run the app until its first look is over, then the test."""
 
     async def whole() -> None:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await idle(app, pilot)
             await then(pilot)
 
@@ -108,3 +114,12 @@ def line(app: DoctorApp, holding: str) -> str:
         if holding in found:
             return found
     raise AssertionError(f"{holding!r} is not on the screen:\n{text(app)}")
+
+
+async def until(app: DoctorApp, pilot: Pilot[int], words: str, seconds: float = 10.0) -> None:
+    """Until these words are on the screen, wherever its lines break."""
+    for _ in range(int(seconds / 0.05)):
+        if words in text(app) or words in " ".join(text(app).split()):
+            return
+        await pilot.pause(0.05)
+    raise AssertionError(f"{words!r} is not on the screen:\n{text(app)}")

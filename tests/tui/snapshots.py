@@ -25,7 +25,12 @@ PICTURES: dict[str, tuple[str, tuple[int, int], tuple[str, ...]]] = {
     "host-light-120x36": ("host", LARGE, ("t",)),
     "plan-120x36": ("fix", LARGE, ("2",)),
     "run-120x36": ("fix", LARGE, ("3",)),
-    "smoke-120x36": ("smoke", LARGE, ("4", "end")),
+    "smoke-120x36": ("h200", LARGE, ("4",)),
+    "fleet-120x36": ("fleet", LARGE, ()),
+    "fleet-findings-120x36": ("fleet", LARGE, ("o",)),
+    "fleet-80x24": ("fleet", SMALL, ("down",)),
+    "fleet-no-color-80x24": ("fleet", SMALL, ("o", "o")),
+    "fleet-ascii-80x24": ("fleet", SMALL, ()),
 }
 """Name -> log, size, keys."""
 

@@ -42,7 +42,6 @@ def test_a_key_is_painted_within_fifty_milliseconds(capsys: pytest.CaptureFixtur
         print(f"\nkey to paint over {bench.MANY} findings, ms: {json.dumps(found)}")
     for name, each in found.items():
         assert each["processor, worst"] < bench.AIM_MS, name
-        assert each["clock, median"] < bench.AIM_MS, name
 
 
 @pytest.mark.bench

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from doctor.tui import asking
 from doctor.tui.bridge import Cancel
 from doctor.tui.screens.confirm import ConfirmScreen
 from tests.tui.play import (
@@ -49,7 +50,9 @@ def test_what_a_step_disturbs_now_is_asked_from_the_engines_thread(key: str, ans
     heard: list[bool] = []
 
     def work(emit: Any, cancel: Cancel) -> None:
-        heard.append(app.ask_person("nvidia_driver", "it disturbs gpu. Now: 2 processes use a GPU"))
+        heard.append(
+            asking.person(app, "nvidia_driver", "it disturbs gpu. Now: 2 processes use a GPU")
+        )
 
     async def then(pilot: Pilot[int]) -> None:
         app.set_to_work("fix", work, acts=True)

@@ -20,6 +20,7 @@ from doctor.cli.verbs.tui import _own_arguments
         (["tui", "--replay", "/no/such", "--read-only"], "No such file"),
         (["tui", "--from", "/no/such", "--read-only"], "/no/such"),
         (["tui", "--demo", "nouveau", "--want", "vllmm", "--read-only"], "vllm"),
+        (["tui", "--demo", "flet", "--read-only"], "did you mean fleet"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence(
@@ -34,8 +35,9 @@ def test_what_cannot_be_is_said_in_one_sentence(
 def test_demos_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tui", "--demo", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 11
     assert lines[0].startswith("healthy-h200 ")
+    assert lines[-1].startswith("fleet ")
 
 
 def test_a_served_session_gets_the_arguments_but_those_of_serving(

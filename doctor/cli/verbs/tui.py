@@ -80,10 +80,12 @@ def tui(
 
 
 def _list_demos() -> int:
-    from doctor.demos import catalog
+    from doctor.demos import catalog, fleets
 
-    widest = max(len(name) for name in catalog.names())
-    console.data("\n".join(f"{name:<{widest}}  {catalog.title(name)}" for name in catalog.names()))
+    titles = {name: catalog.title(name) for name in catalog.names()}
+    titles |= {name: fleets.title(name) for name in fleets.names()}
+    widest = max(map(len, titles))
+    console.data("\n".join(f"{name:<{widest}}  {title}" for name, title in titles.items()))
     return 0
 
 
@@ -107,6 +109,8 @@ def _origin(
     as_of: str | None,
 ) -> Origin:
     from doctor.cli.sources import day, open_source
+    from doctor.demos import fleets
+    from doctor.tui import auditing
     from doctor.tui import origin as origins
 
     if wants:
@@ -114,7 +118,11 @@ def _origin(
 
         parse_all(wants, None, overlays)
     if replay is not None:
-        return origins.replay(replay)
+        return auditing.replayed(replay)
+    if demo is not None and demo in fleets.names():
+        return auditing.demo(demo)
+    if origin is not None and auditing.is_audit(Path(origin)):
+        return auditing.from_folder(Path(origin))
     if demo is not None:
         from doctor.demos import catalog
 

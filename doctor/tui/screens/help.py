@@ -65,7 +65,11 @@ def help_lines(screen: Screen[object]) -> list[list[Part]]:
     """Keys of the screen, of every screen, of lists; what the marks mean; the command line."""
     lines: list[list[Part]] = []
     if isinstance(screen, DoctorScreen):
-        lines += [[(f"{screen.MODE.capitalize()}", "head")], *_keys(type(screen)), []]
+        lines += [
+            [(screen.TITLE_IN_HELP or screen.MODE.capitalize(), "head")],
+            *_keys(type(screen)),
+            [],
+        ]
     lines += [
         [("Everywhere", "head")],
         *_keys(type(screen.app)),
@@ -89,7 +93,8 @@ def help_lines(screen: Screen[object]) -> list[list[Part]]:
 
 def _keys(kind: type) -> list[list[Part]]:
     found = []
-    for binding in kind.__dict__.get("BINDINGS", []):
+    bindings = (item for each in _ours(kind) for item in each.__dict__.get("BINDINGS", []))
+    for binding in bindings:
         if isinstance(binding, Binding) and binding.description:
             keys = " ".join(
                 NAMES.get(key) or (key.title() if len(key) > 1 else key)
@@ -97,6 +102,11 @@ def _keys(kind: type) -> list[list[Part]]:
             )
             found.append(_key(keys, binding.tooltip or binding.description))
     return found
+
+
+def _ours(kind: type) -> list[type]:
+    """The class and those that it is made of, as far as they are the doctor's."""
+    return [each for each in kind.__mro__ if each.__module__.startswith("doctor.")]
 
 
 def _key(key: str, said: str) -> list[Part]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar, cast
 
 from textual import on
@@ -18,7 +17,6 @@ from doctor.tui.fact_rows import fact_rows, value_at
 from doctor.tui.finding_rows import SHOWS, Show, finding_rows
 from doctor.tui.header import bar, head_lines, next_of
 from doctor.tui.row import Part, Row, keep, safe
-from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.state import ViewState
 from doctor.tui.widgets.filter_box import FilterBox
 from doctor.tui.widgets.pane import Pane, content
@@ -32,7 +30,7 @@ EMPTY = {
 }
 
 
-class HostScreen(Copying, DoctorScreen):
+class HostScreen(Copying):
     """`doctor check` and `doctor explain`, to walk through."""
 
     MODE = "host"
@@ -76,10 +74,10 @@ class HostScreen(Copying, DoctorScreen):
         self.set_interval(0.5, self._tick)
 
     def _tick(self) -> None:
-        if self.is_current and self.doctor.state.working:
-            self._head(self.doctor.state)
-            if self._is_looking(self.doctor.state):
-                self.show(self.doctor.state)
+        if self.is_current and self.view.working:
+            self._head(self.view)
+            if self._is_looking(self.view):
+                self.show(self.view)
 
     def show(self, state: ViewState) -> None:
         """Head, then the list where it changed, then the pane."""
@@ -92,7 +90,7 @@ class HostScreen(Copying, DoctorScreen):
             self._facts,
             frozenset(self._unfolded),
         )
-        ticking = int(time.time() * 2) if self._is_looking(state) else 0
+        ticking = int(self.doctor.now * 2) if self._is_looking(state) else 0
         if (key, ticking, bool(filtered) and self._facts) != self._made:
             self._made = (key, ticking, bool(filtered) and self._facts)
             self._rows = self._all_rows(state, bool(filtered))
@@ -110,10 +108,13 @@ class HostScreen(Copying, DoctorScreen):
             return safe(state.failed.message)
         if not state.findings and state.working:
             return "Looking at the host …"
+        if not state.findings and not state.facts:
+            many = self.doctor.origin.mode == "fleet"
+            return "Enter on a host of 6 Fleet opens it." if many else "Nothing was looked at yet."
         return "No facts yet." if self._facts else EMPTY[self._show]
 
     def _head(self, state: ViewState) -> None:
-        lines = head_lines(state, self.doctor.host_name(), time.time())
+        lines = head_lines(state, self.host, self.doctor.now)
         self.query_one("#head", Static).update(content(lines))
 
     def _title(self, rows: list[Row], filtered: str, state: ViewState) -> None:
@@ -133,13 +134,12 @@ class HostScreen(Copying, DoctorScreen):
         if self._facts:
             return fact_rows(state.facts, frozenset(self._unfolded), filtered)
         if self._is_looking(state):
-            return [_probe_row(state, area) for area in sorted(state.probes)]
+            return [_probe_row(state, area, self.doctor.now) for area in sorted(state.probes)]
         return finding_rows(state.findings, self._show, frozenset(self._unfolded))
 
     def _detail(self, state: ViewState) -> None:
         row = self.query_one(RowList).row
         lines: detail.Lines = []
-        keep_place = False
         if row is not None and self._facts:
             path, leaf = value_at(state.facts, row.key)
             lines = detail.fact_lines(path, leaf, digest(state.findings).readers.get(path, ()))
@@ -150,18 +150,17 @@ class HostScreen(Copying, DoctorScreen):
         elif row is not None and row.key in state.probes:
             probe = state.probes[row.key]
             lines = detail.probe_lines(probe, state.facts.get(row.key, {}))
-            keep_place = True
-        self.query_one("#detail", Pane).show(lines, keep_place=keep_place)
+        self.query_one("#detail", Pane).show(lines, about=row.key if row else "")
 
     @on(RowList.Moved, "#rows")
     def _moved(self) -> None:
-        self._detail(self.doctor.state)
+        self._detail(self.view)
 
     @on(RowList.Folded, "#rows")
     def _folded(self, event: RowList.Folded) -> None:
         if event.row is not None and event.row.fold is not None:
             self._unfolded ^= {event.row.key}
-            self.show(self.doctor.state)
+            self.show(self.view)
 
     @on(RowList.Chosen, "#rows")
     def _chosen(self, event: RowList.Chosen) -> None:
@@ -174,7 +173,7 @@ class HostScreen(Copying, DoctorScreen):
 
     @on(FilterBox.Changed, "#filter")
     def _filtered(self) -> None:
-        self.show(self.doctor.state)
+        self.show(self.view)
 
     def action_filter(self) -> None:
         """Type words."""
@@ -184,17 +183,19 @@ class HostScreen(Copying, DoctorScreen):
     def action_show_next(self) -> None:
         """Problems, errors, not seen, all."""
         self._facts = False
+        self.query_one(RowList).to_top()
         self._show = SHOWS[(SHOWS.index(self._show) + 1) % len(SHOWS)]
-        self.show(self.doctor.state)
+        self.show(self.view)
 
     def action_facts(self) -> None:
         """Facts in place of findings, and back."""
+        self.query_one(RowList).to_top()
         self._facts = not self._facts
-        self.show(self.doctor.state)
+        self.show(self.view)
 
     def action_next(self) -> None:
         """To the finding that the head speaks of."""
-        self._go_to(next_of(self.doctor.state))
+        self._go_to(next_of(self.view))
 
     def _go_to(self, step: object) -> None:
         id = getattr(step, "id", None)
@@ -203,10 +204,10 @@ class HostScreen(Copying, DoctorScreen):
             return
         self._facts = False
         self.query_one(FilterBox).value = ""
-        self.show(self.doctor.state)
+        self.show(self.view)
         if not self.query_one(RowList).move_to(id):
             self._show = "all"
-            self.show(self.doctor.state)
+            self.show(self.view)
             self.query_one(RowList).move_to(id)
         self.query_one(RowList).focus()
 
@@ -230,10 +231,10 @@ class HostScreen(Copying, DoctorScreen):
         return row.key if row is not None and not self._facts else None
 
 
-def _probe_row(state: ViewState, area: str) -> Row:
+def _probe_row(state: ViewState, area: str, now: float) -> Row:
     probe = state.probes[area]
     if probe.ms is None:
-        waits = max(0.0, time.time() - probe.started)
+        waits = max(0.0, now - probe.started)
         said = f"looking {waits:.0f} s" if waits >= 1 else "looking"
         return Row(area, (("· ", "bold"), (f"{safe(area):<14}", ""), (said, "dim")), area)
     facts = state.facts.get(area, {})

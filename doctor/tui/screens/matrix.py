@@ -92,7 +92,7 @@ class MatrixScreen(DoctorScreen):
         lines = (
             row_lines(self._matrix, row.key) if self._matrix is not None and row is not None else []
         )
-        self.query_one("#detail", Pane).show(lines)
+        self.query_one("#detail", Pane).show(lines, about=row.key if row else "")
 
     @on(RowList.Moved, "#rows")
     def _moved(self) -> None:

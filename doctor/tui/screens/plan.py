@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -10,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.widgets import Static
 
-from doctor.tui import acts
+from doctor.tui import acts, asking
 from doctor.tui.copying import command_text
 from doctor.tui.plan_rows import plan_rows, row_lines, title
 from doctor.tui.row import Part, safe
@@ -113,12 +114,11 @@ class PlanScreen(DoctorScreen):
     def _detail(self) -> None:
         state, row = self.doctor.state, self.query_one(RowList).row
         lines = row_lines(state.plan, row.key, state.steps) if state.plan and row else []
-        self.query_one("#detail", Pane).show(lines, keep_place=True)
+        self.query_one("#detail", Pane).show(lines, about=row.key if row else "")
 
     @on(RowList.Moved, "#rows")
     def _moved(self) -> None:
         self._detail()
-        self.query_one("#detail", Pane).scroll_home(animate=False)
 
     @on(RowList.Folded, "#rows")
     def _folded(self) -> None:
@@ -204,7 +204,7 @@ class PlanScreen(DoctorScreen):
             self.doctor.origin,
             frozenset(self._approved),
             self.doctor.wants,
-            self.doctor.ask_person,
+            partial(asking.person, self.doctor),
             dry_run=dry_run,
         )
         if self.doctor.set_to_work("dry run" if dry_run else "fix", work, acts=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
@@ -52,20 +51,25 @@ class RunScreen(DoctorScreen):
     def _tick(self) -> None:
         if self.is_current and self.doctor.state.working:
             self.query_one("#head", Static).update(
-                content(run_head(self.doctor.state, time.time()))
+                content(run_head(self.doctor.state, self.doctor.now))
             )
 
     def show(self, state: ViewState) -> None:
         """Steps and log as they stand."""
-        self.query_one("#head", Static).update(content(run_head(state, time.time())))
-        self.query_one("#rows", RowList).set_rows([step_row(item) for item in state.steps.values()])
+        self.query_one("#head", Static).update(content(run_head(state, self.doctor.now)))
+        self.query_one("#rows", RowList).set_rows(
+            [step_row(item) for item in state.steps.values()],
+            lead=next(reversed(state.steps), ""),
+        )
         self.query_one("#log", RowList).set_rows(log_rows(state.log_of("fix", "undo")))
         self._detail()
 
     def _detail(self) -> None:
         row = self.query_one("#rows", RowList).row
         step = self.doctor.state.steps.get(row.key) if row is not None else None
-        self.query_one("#detail", Pane).show(step_lines(step) if step else [], keep_place=True)
+        self.query_one("#detail", Pane).show(
+            step_lines(step) if step else [], about=row.key if row else ""
+        )
 
     @on(RowList.Moved, "#rows")
     def _moved(self) -> None:

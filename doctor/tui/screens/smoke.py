@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from typing import ClassVar
 
 from textual import on
@@ -38,6 +38,7 @@ VERDICTS = {
     "unknown": ("?", "unknown"),
     "interrupted": ("!", "warn"),
 }
+OUTCOMES = {"fail": "failed", "unknown": "not seen", "pass": "passed", "skip": "n/a"}
 
 
 class SmokeScreen(DoctorScreen):
@@ -78,10 +79,11 @@ class SmokeScreen(DoctorScreen):
 
     def show(self, state: ViewState) -> None:
         """The ladder as it stands."""
-        now = time.time()
+        now, rows = self.doctor.now, self.query_one("#rows", RowList)
         self.query_one("#head", Static).update(content(smoke_head(state)))
-        self.query_one("#rows", RowList).set_rows(
-            [rung_row(name, state.rungs.get(name), now) for name in LADDER]
+        rows.set_rows(
+            [rung_row(name, state.rungs.get(name), now) for name in LADDER],
+            lead=next(reversed(state.rungs), ""),
         )
         self.query_one("#log", RowList).set_rows(log_rows(state.log_of("smoke")))
         self._detail()
@@ -90,7 +92,7 @@ class SmokeScreen(DoctorScreen):
         row = self.query_one("#rows", RowList).row
         if row is not None:
             self.query_one("#detail", Pane).show(
-                rung_lines(row.key, self.doctor.state), keep_place=True
+                rung_lines(row.key, self.doctor.state), about=row.key
             )
 
     @on(RowList.Moved, "#rows")
@@ -160,9 +162,13 @@ def smoke_head(state: ViewState) -> list[list[Part]]:
         return [[("· NOT RUN  ", "bold"), (said, "dim")]]
     glyph, style = VERDICTS.get(state.smoke_verdict, ("?", "unknown"))
     all_ms = sum(rung.ms for rung in state.rungs.values())
+    outcomes = Counter(rung.outcome for rung in ended)
+    said = ", ".join(
+        f"{outcomes[name]} {word}" for name, word in OUTCOMES.items() if outcomes[name]
+    )
     first: list[Part] = [
         (f"{glyph} {state.smoke_verdict.upper()}  ", style),
-        (f"{len(ended)} rung{'s' * (len(ended) != 1)} in {all_ms / 1000:.1f} s", ""),
+        (f"{said} of {len(LADDER)} rungs in {all_ms / 1000:.1f} s", ""),
     ]
     return [first, _next(state)]
 

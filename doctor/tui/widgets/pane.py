@@ -33,17 +33,19 @@ class Pane(VerticalScroll, can_focus=True):
         super().__init__(id=id)
         self._empty = empty
         self._shown: list[list[Part]] | None = None
+        self._about = ""
 
     def compose(self) -> ComposeResult:
         """One text."""
         yield Static(content([[(self._empty, "dim")]]), markup=False)
 
-    def show(self, lines: list[list[Part]], *, keep_place: bool = False) -> None:
-        """Replace what is shown; nothing happens where it is the same."""
+    def show(self, lines: list[list[Part]], *, about: str = "") -> None:
+        """Replace what is shown; news about the same thing leaves the place where a person reads."""
         if lines == self._shown:
             return
         self._shown = lines
         shown = content(lines) if lines else content([[(self._empty, "dim")]])
         self.query_one(Static).update(shown)
-        if not keep_place:
+        if about != self._about:
+            self._about = about
             self.scroll_home(animate=False, immediate=True)

@@ -65,6 +65,8 @@ class RowList(ScrollView, can_focus=True):
         self._empty = empty
         self._follow = follow
         """Whether the cursor goes with the last row while it is on it."""
+        self._led = False
+        """Whether a person has led the cursor: until then it stays on the first row, whatever comes above."""
         self._styles: dict[str, Style] = {}
 
     @property
@@ -72,8 +74,8 @@ class RowList(ScrollView, can_focus=True):
         """The row under the cursor."""
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
-    def set_rows(self, rows: list[Row], *, empty: str | None = None) -> None:
-        """Show these; the cursor stays on its row where that is still there."""
+    def set_rows(self, rows: list[Row], *, empty: str | None = None, lead: str = "") -> None:
+        """Show these. The cursor stays on its row where that is still there; until a person leads it, it is on `lead` or the first."""
         before = self.row
         if empty is not None:
             self._empty = empty
@@ -85,6 +87,9 @@ class RowList(ScrollView, can_focus=True):
             index = next((n for n, row in enumerate(rows) if row.key == before.key), -1)
         if at_end:
             index = len(rows) - 1
+        elif not self._led:
+            index = next((n for n, row in enumerate(rows) if row.key == lead), -1) if lead else -1
+            index = index if index >= 0 else self._selectable(0, 1)
         elif index < 0:
             index = self._selectable(min(max(0, self.cursor), len(rows) - 1), 1)
         moved = index != self.cursor or (rows and before is None)
@@ -94,10 +99,15 @@ class RowList(ScrollView, can_focus=True):
         if moved or (before is not None and self.row != before):
             self.post_message(self.Moved(self, self.row))
 
+    def to_top(self) -> None:
+        """Other rows are going to be shown: begin with the first."""
+        self._led = False
+
     def move_to(self, key: str) -> bool:
         """Put the cursor on a row by its key."""
         for number, row in enumerate(self.rows):
             if row.key == key:
+                self._led = True
                 self.cursor = number
                 return True
         return False
@@ -134,6 +144,7 @@ class RowList(ScrollView, can_focus=True):
 
     def action_move(self, by: int) -> None:
         """One row up or down."""
+        self._led = True
         number = self.cursor + by
         while 0 <= number < len(self.rows) and not self.rows[number].selectable:
             number += by
@@ -144,12 +155,14 @@ class RowList(ScrollView, can_focus=True):
 
     def action_page(self, by: int) -> None:
         """A screenful up or down."""
+        self._led = True
         height = max(1, self.scrollable_content_region.height - 1)
         target = min(max(0, self.cursor + by * height), len(self.rows) - 1)
         self.cursor = self._selectable(target, by)
 
     def action_end(self, where: int) -> None:
         """The first or the last row."""
+        self._led = True
         self.cursor = (
             self._selectable(0, 1) if where == 0 else self._selectable(len(self.rows) - 1, -1)
         )
@@ -169,6 +182,7 @@ class RowList(ScrollView, can_focus=True):
         number = event.get_content_offset_capture(self).y + self.scroll_offset.y
         if not 0 <= number < len(self.rows) or not self.rows[number].selectable:
             return
+        self._led = True
         if number != self.cursor:
             self.cursor = number
         elif self.rows[number].fold is not None:

@@ -20,6 +20,7 @@ TABS = (
     ("run", "Run"),
     ("smoke", "Smoke"),
     ("matrix", "Matrix"),
+    ("fleet", "Fleet"),
 )
 """Modes in the order of their digits."""
 
@@ -39,9 +40,10 @@ class Tab(Static):
 class TopBar(Horizontal):
     """Drawn by every screen."""
 
-    def __init__(self, here: str) -> None:
+    def __init__(self, here: str, about: str = "") -> None:
         super().__init__()
         self._here = here
+        self._about = about
 
     def compose(self) -> ComposeResult:
         """The screens and the origin."""
@@ -54,5 +56,6 @@ class TopBar(Horizontal):
         app = cast("DoctorApp", self.app)
         kind, label = app.origin.kind, app.origin.label
         said = "live: this host" if kind == "live" else f"{kind}: {safe(label)}"
+        said = safe(self._about) or said
         notes = ["served"] * app.read_only + ["read only"] * (app.read_only or kind != "live")
         return Content(", ".join([said, *notes]))

@@ -1,0 +1,67 @@
+"""The head of the fleet's screen: verdict or progress, what was audited, the fault that stops most hosts. Pure."""
+
+from __future__ import annotations
+
+from doctor.tui.auditing import WORK
+from doctor.tui.fleet_rows import summary
+from doctor.tui.fleet_state import FleetView, faults
+from doctor.tui.header import VERDICTS, bar
+from doctor.tui.row import Part, safe
+from doctor.tui.state import ViewState
+
+NONE = "No audit is shown. A audits an inventory; doctor tui --from DIR shows one that was made."
+
+
+def fleet_head(state: ViewState, now: float) -> list[list[Part]]:
+    """At most four lines."""
+    failed = state.failures.get(WORK)
+    if failed is not None:
+        return [
+            [("✗ NO VERDICT  ", "fail"), (safe(failed.message), "")],
+            [("  " + safe(failed.hint), "dim")],
+        ]
+    fleet = state.fleet
+    at_work = state.working == WORK
+    if fleet is None:
+        if at_work:
+            return [[("· AUDITING  ", "bold"), *bar(0, 1), (" reading the inventory", "")]]
+        return [[("· NO AUDIT  ", "bold"), (NONE, "dim")]]
+    lines = [_first(fleet, at_work, now), [("  ", ""), *summary(fleet)], _about(fleet)]
+    return [*lines, *_next(fleet)]
+
+
+def _first(fleet: FleetView, at_work: bool, now: float) -> list[Part]:
+    hosts = f"{fleet.of} host{'s' * (fleet.of != 1)}"
+    if fleet.report is not None:
+        said = fleet.report.verdict
+        glyph, style = VERDICTS.get(said, ("?", "unknown"))
+        return [(f"{glyph} {said.upper()}  ", style), (hosts, "")]
+    done = len(fleet.lines)
+    if not at_work:
+        return [("? INTERRUPTED  ", "unknown"), (f"{done} of {hosts} answered", "")]
+    spent = f"  {max(0.0, now - fleet.started):.0f} s" if fleet.started > 1 else ""
+    return [("· AUDITING  ", "bold"), *bar(done, fleet.of or 1), (f" {done} of {hosts}{spent}", "")]
+
+
+def _about(fleet: FleetView) -> list[Part]:
+    report = fleet.report
+    if report is None:
+        return [(f"  audit {safe(fleet.audit)}" if fleet.audit else "", "dim")]
+    said = [f"audit {report.audit}", report.inventory, f"as of {report.judged_as_of}"]
+    if not report.finished:
+        said.append("not finished")
+    if report.golden:
+        said.append(f"compared with {report.golden}")
+    if report.before:
+        said.append(f"{len(report.changes)} changes since {report.before}")
+    return [("  " + safe(", ".join(item for item in said if item)), "dim")]
+
+
+def _next(fleet: FleetView) -> list[list[Part]]:
+    if fleet.report is None:
+        return []
+    first = next((item for item in faults(fleet) if item.roots and item.fix is not None), None)
+    if first is None or first.fix is None:
+        return []
+    many = f"{first.roots} host{'s' * (first.roots != 1)}"
+    return [[("Next: ", "bold"), (f"{many} {safe(first.id)}: {safe(first.fix.say)}", "")]]
