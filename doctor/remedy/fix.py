@@ -25,7 +25,7 @@ from doctor.remedy.outcome import (
 )
 from doctor.remedy.proof import prove
 from doctor.remedy.reboot import barrier
-from doctor.remedy.resume import interrupted_run
+from doctor.remedy.resume import interrupted_run, take_over
 from doctor.remedy.runner import RoleResult
 from doctor.remedy.session import Session, outcome_of
 from doctor.remedy.state import Run
@@ -100,7 +100,7 @@ def _all_failed(session: Session, why: str) -> None:
 
 
 def drive(session: Session, before: str, rounds: int) -> FixReport:
-    """Do the steps; then what only shows up once these are done; then the reboot."""
+    """Do the steps; then what only shows up once these are done; then the reboot, and what waited for it where this goes on."""
     session.go()
     for _ in range(rounds):
         if session.quit or session.stopped or session.job.cancel.canceled or session.waiting():
@@ -116,8 +116,12 @@ def drive(session: Session, before: str, rounds: int) -> FixReport:
         session.steps += more
         approve(session, "planned")
         session.go()
-    if not session.job.cancel.canceled:
-        barrier(session)
+    while not session.job.cancel.canceled and barrier(session):
+        boot = str(session.job.do("boot_id")["id"])
+        session.journal.add("rebooted", boot_id=boot)
+        session.report = session.job.look()
+        take_over(session, boot)
+        session.go()
     return finish(session, before)
 
 

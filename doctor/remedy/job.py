@@ -72,6 +72,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute path of the command that goes on after a reboot; empty where none may."""
     session: str = ""
     """The asker's own login session."""
+    reboot: Callable[[], str] | None = None
+    """Reboots a host that is not this one and waits for it: why it did not come back, or nothing. None: the host reboots itself."""
 
     def look(self) -> Report:
         """A fresh probe of this host, judged."""

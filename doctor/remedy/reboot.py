@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from doctor.events import ApprovalNeeded, RebootRequired
 from doctor.plan.model import digest
 from doctor.remedy.job import outside_command
@@ -12,23 +14,26 @@ AT_MOST = 2
 """Reboots of one run."""
 
 
-def barrier(session: Session) -> None:
-    """Stop the session for a reboot when steps wait for one; nothing when none does."""
+def barrier(session: Session) -> bool:
+    """Stop the session for a reboot when steps wait for one. True: the host was rebooted from here, and the session goes on."""
     waiting = [item for item in session.waiting() if item.status != "verified"]
     put_off = [step.id for step in session.steps if step.id not in session.ended]
     if not (waiting or (put_off and session.waiting())) or session.quit or session.stopped:
-        return
+        return False
     why = "; ".join(f"{item.id}: {item.reboot}" for item in session.waiting())
     stopped = _order(session, why)
+    if stopped is None:
+        return True
     session.stopped.append(stopped)
     if stopped.allow is not None:
         session.job.tell(ApprovalNeeded(step="reboot", why=stopped.why, allow=stopped.allow))
     session.job.tell(
         RebootRequired(why=stopped.why, scheduled=stopped.rebooting, command=stopped.command)
     )
+    return False
 
 
-def _order(session: Session, why: str) -> Stopped:
+def _order(session: Session, why: str) -> Stopped | None:
     job = session.job
     resume = f"doctor fix --resume goes on with run {session.run.id} afterwards"
     outside = outside_command(session.report)
@@ -41,7 +46,7 @@ def _order(session: Session, why: str) -> Stopped:
         return Stopped(
             why=f"{why}. It is not allowed to reboot; {resume}", allow="reboot", command=by_hand
         )
-    if not job.root or not job.doctor:
+    if job.reboot is None and not (job.root and job.doctor):
         return Stopped(
             why=f"{why}. Only root's own installation goes on by itself; {resume}", command=by_hand
         )
@@ -60,6 +65,8 @@ def _order(session: Session, why: str) -> Stopped:
     session.journal.add(
         "reboot-ordered", boot_id=boot, digest=digest(session.steps), number=ordered + 1
     )
+    if job.reboot is not None:
+        return _from_here(session, why, job.reboot)
     said = job.do("schedule", run_id=session.run.id, doctor=job.doctor)
     if not said["ok"]:
         session.journal.add("reboot-not-ordered", why=said["why"])
@@ -71,3 +78,13 @@ def _order(session: Session, why: str) -> Stopped:
         rebooting=True,
         command=f"doctor runs show {session.run.id} --wait 1800",
     )
+
+
+def _from_here(session: Session, why: str, reboot: Callable[[], str]) -> Stopped | None:
+    """Reboot a host that is not this one. None: it is up again, and it is another boot."""
+    session.job.tell(RebootRequired(why=why, scheduled=True))
+    failed = reboot()
+    if failed:
+        session.journal.add("reboot-failed", why=failed)
+        return Stopped(why=f"{why}. It was told to reboot and did not come back: {failed}")
+    return None

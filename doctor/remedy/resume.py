@@ -111,7 +111,7 @@ def resume(job: Job, run: Run, *, after_reboot: bool = False) -> FixReport:
             report = job.look()
         journal.add("resumed", boot_id=boot, after_reboot=after_reboot)
         session = Session(job, run, steps, report)
-        _take_over(session, boot)
+        take_over(session, boot)
         ordered = journal.last("reboot-ordered")
         if after_reboot and (ordered is None or ordered["boot_id"] == boot or not boot):
             job.tell(Note(text="this is still the same boot: nothing is done or proved"))
@@ -119,7 +119,7 @@ def resume(job: Job, run: Run, *, after_reboot: bool = False) -> FixReport:
         return drive(session, before, 0 if after_reboot else job.options.rounds)
 
 
-def _take_over(session: Session, boot: str) -> None:
+def take_over(session: Session, boot: str) -> None:
     """What ran to its end is judged by the fresh look; what did not is done again, against its first copy."""
     for step in session.steps:
         begun = session.journal.last("step-begun", step.id)

@@ -87,10 +87,32 @@ def run_playbook(
     cancel: CancelToken | None = None,
 ) -> RoleResult:
     """Run it and wait. `tell` hears the name of each task; what it raises is dropped."""
-    token = cancel or CancelToken()
-    heard = Heard()
     inventory = workspace.write_inventory(asked.inventory)
     values = workspace.write_vars(asked.ident, asked.values)
+    flags = [*(["--check", "--diff"] if asked.check else ["--diff"]), "-e", f"@{values}"]
+    if asked.become:
+        flags.append("--become")
+    command = Command(
+        ident=asked.ident,
+        playbooks=asked.playbooks,
+        playbook=asked.playbook,
+        inventory=str(inventory),
+        flags=flags,
+        environment=_environment(asked, workspace),
+        timeout=asked.timeout,
+        idle=asked.idle,
+    )
+    return run_command(command, workspace, tell, cancel)
+
+
+def run_command(
+    command: Command,
+    workspace: Workspace,
+    tell: Callable[[str, int], None] = lambda task, done: None,
+    cancel: CancelToken | None = None,
+) -> RoleResult:
+    """The same for a command that is made already; of several hosts the result is one."""
+    heard = Heard()
 
     def on_event(event: dict[str, Any]) -> bool:
         try:
@@ -102,11 +124,11 @@ def run_playbook(
         return True
 
     try:
-        ended = _start(asked, workspace, inventory, values, on_event, token)
+        ended = execute(command, workspace, on_event, cancel or CancelToken())
     except Exception as error:  # what the library raises is a crash of the step, not of the doctor
         return RoleResult(status="crash", failures=[redact(f"{type(error).__name__}: {error}")])
     finally:
-        workspace.prune(asked.ident)
+        workspace.prune(command.ident)
     return _result(ended, heard)
 
 
@@ -124,30 +146,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     idle: int = 0
     shown_by: str = ""
     """Another stdout callback than the runner's: then there are no events, and hosts cost a third less."""
-
-
-def _start(
-    asked: Asked,
-    workspace: Workspace,
-    inventory: Path,
-    values: Path,
-    on_event: Callable[[dict[str, Any]], bool],
-    token: CancelToken,
-) -> Any:
-    flags = [*(["--check", "--diff"] if asked.check else ["--diff"]), "-e", f"@{values}"]
-    if asked.become:
-        flags.append("--become")
-    command = Command(
-        ident=asked.ident,
-        playbooks=asked.playbooks,
-        playbook=asked.playbook,
-        inventory=str(inventory),
-        flags=flags,
-        environment=_environment(asked, workspace),
-        timeout=asked.timeout,
-        idle=asked.idle,
-    )
-    return execute(command, workspace, on_event, token)
 
 
 def execute(
