@@ -10,19 +10,12 @@ from doctor.smoke.model import fault
 
 if TYPE_CHECKING:
     from doctor.smoke.context import Context
+    from doctor.smoke.docker_engine import Refused
 
 SHM_BYTES = 1 << 30
 MEMLOCK, STACK = -1, 67108864
 """As NVIDIA documents for TensorRT-LLM's containers (matrices/tensorrt_llm.yml, container-flags) and as engines are started here."""
 TITLE = "A container has the shared memory and limits that were asked for"
-
-
-class LimitsRefused(Exception):
-    """The daemon may not set the limits that were asked for."""
-
-    def __init__(self, name: str, said: str) -> None:
-        super().__init__(said)
-        self.name = name
 
 
 def amount(value: int) -> str:
@@ -38,14 +31,14 @@ def limits_asked(ctx: Context) -> dict[str, int]:
     return asked
 
 
-def limits_refused(ctx: Context, refused: LimitsRefused) -> Finding:
+def limits_refused(ctx: Context, refused: Refused) -> Finding:
     """Docker cannot give more than it has: the container was tried again without."""
     cause = cause_of(ctx, ("limits.memlock", "container.rootless"))
     return fault(
         "container",
         "limits-refused",
         TITLE,
-        f"Docker refuses --ulimit {refused.name}: {refused}",
+        f"Docker refuses --ulimit {refused.limit}: {refused}",
         want=f"--ulimit memlock={MEMLOCK} --ulimit stack={STACK}",
         say="give dockerd's unit the limit first: a container cannot have more than the daemon",
         command="systemctl show docker -p LimitMEMLOCK -p LimitSTACK; sudo systemctl edit docker  # [Service] LimitMEMLOCK=infinity",

@@ -35,9 +35,9 @@ def run_probe(
     return Answer(lines=tuple(parsed(text)), ended=rc is not None, rc=rc, log=name)
 
 
-def run_smi(ctx: Context, docker: DockerClient, image: str) -> Answer:
+def run_smi(ctx: Context, docker: DockerClient, image: str, how: str) -> Answer:
     """`nvidia-smi -L` in the image, as the probe would have said it."""
-    rc, text = _run(ctx, docker, image, ["nvidia-smi", "-L"], "gpus", "container-smi.log", None)
+    rc, text = _run(ctx, docker, image, ["nvidia-smi", "-L"], how, "container-smi.log", None)
     said = {"state": "ok", "uuids": _UUID.findall(text)}
     if rc != 0:
         said = {"state": "failed", "error": text.strip()[-300:] or f"nvidia-smi: exit {rc}"}

@@ -66,6 +66,14 @@ def why_not_tried(ctx: Context) -> str | None:
     return None
 
 
+def why_no_cdi(ctx: Context, docker: DockerClient) -> str | None:
+    """Why CDI is not tried: the host has no specification, or its daemon does not read them."""
+    specs = ctx.facts.container.cdi_specs
+    if not isinstance(specs, Known) or not specs.value:
+        return "no CDI specification"
+    return None if docker.info().get("CDISpecDirs") else "this Docker has CDI off"
+
+
 def client(ctx: Context) -> DockerClient:
     """A connection to the daemon, closed at the end of the run. Refused when nobody answers."""
     import docker
@@ -121,7 +129,7 @@ def made_container(
         user=f"{uid}:{gid}",
         network_mode="none",
         cap_drop=["ALL"],
-        security_opt=["no-new-privileges:true"],
+        security_opt=["no-new-privileges"],
         ipc_mode="private",
         shm_size=shm,
         ulimits=[Ulimit(name=name, soft=value, hard=value) for name, value in ulimits.items()],

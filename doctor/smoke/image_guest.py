@@ -86,7 +86,7 @@ def start(
             ports={f"{port}/tcp": (LOOPBACK, port)} if port else None,
             network_mode="bridge" if port else "none",
             cap_drop=["ALL"],
-            security_opt=["no-new-privileges:true"],
+            security_opt=["no-new-privileges"],
             ipc_mode="private",
             shm_size=SHM_BYTES,
             device_requests=docker_engine.gpu_device(_gpus(ctx)) or None,
@@ -125,8 +125,9 @@ def _binds(ctx: Context, mounts: Sequence[Mount]) -> list[Any]:
 
 
 def _gpus(ctx: Context) -> str | None:
-    """As `--gpus all`, which is what the rung `container` tried too; nothing for an engine without a GPU."""
-    return "gpus" if ctx.engine is None or ctx.engine.gpu else None
+    """The way that worked on the rung `container`; nothing for an engine without a GPU."""
+    how: str = ctx.shared.get("container-gpus", "gpus")
+    return how if ctx.engine is None or ctx.engine.gpu else None
 
 
 def _remove(container: Any) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from doctor.facts.areas.container import CdiSpec
 from doctor.facts.model import Absent, Known
 from doctor.smoke import tiny_image
 from doctor.smoke.child_answer import BOOT, Answer, bundle, parsed
@@ -241,3 +242,92 @@ def test_an_image_without_python_is_seen_through_nvidia_smi(
     (result,) = climbed.results
     assert result.outcome == "pass", result
     assert "it has no python3; --gpus all gives 2 of 2 GPUs to NVML" in result.message
+
+
+@pytest.fixture(scope="module")
+def newer_docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Docker that knows CDI, unpacked beside the system's."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None or shutil.which("cc") is None:
+        pytest.skip("no Docker answers here")
+    folder = Path(tempfile.mkdtemp(prefix="newer-docker-", dir="/tmp"))
+    script = Path(__file__).with_name("newer_docker.sh")
+    ran = subprocess.run([script, folder], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    yield folder / "root"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def cdi_host(
+    newer_docker: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """A daemon that reads a CDI specification; with the parameter `hook` it knows --gpus too."""
+    folder = Path(tempfile.mkdtemp(prefix="smoke-docker-", dir="/tmp"))
+    with docker_with_gpus(folder, hook=request.param == "hook", cdi=newer_docker) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def on_cdi_host(tmp_path: Path) -> Context:
+    made = context(tmp_path)
+    with_facts(made, "container", cdi_specs=Known([CdiSpec(path="/etc/cdi/nvidia.json")], "cdi"))
+    return made
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("cdi_host", ["hook"], indirect=True)
+def test_gpus_reach_a_container_by_gpus_and_by_cdi(cdi_host: Path, tmp_path: Path) -> None:
+    """A real daemon that makes the device node and mounts the libraries of a real specification."""
+    made = on_cdi_host(tmp_path)
+    climbed = climb([STAGE], made)
+    (result,) = climbed.results
+    assert result.outcome == "pass", (result, (cdi_host / "dockerd.log").read_text()[-2000:])
+    assert "--gpus all gives 2 of 2 GPUs to NVML and CUDA" in result.message
+    assert "CDI device nvidia.com/gpu=all gives 2 of 2 GPUs to NVML and CUDA" in result.message
+    assert not [item for item in result.warnings if "cdi" in item.id]
+    seen = {item.via: item.value for item in result.evidence if item.fact.endswith(".nodes")}
+    assert seen == {"container-gpus.log": [], "container-cdi.log": ["/dev/nvidia0"]}
+    assert "container-gpus" not in made.shared
+    assert climbed.left_behind == []
+    assert names("ps") == names("images") == set()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("cdi_host", ["cdi alone"], indirect=True)
+def test_a_host_with_cdi_alone_serves_by_cdi(cdi_host: Path, tmp_path: Path) -> None:
+    made = on_cdi_host(tmp_path)
+    climbed = climb([STAGE], made)
+    (result,) = climbed.results
+    assert result.outcome == "pass", result
+    assert "CDI device nvidia.com/gpu=all gives 2 of 2 GPUs" in result.message
+    (warning,) = [item for item in result.warnings if item.id == "smoke.container-gpus-option"]
+    assert "could not select device driver" in warning.message
+    assert made.shared["container-gpus"] == "cdi"  # the engine's own container is started so
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("cdi_host", ["hook"], indirect=True)
+def test_a_specification_without_the_device_warns(cdi_host: Path, tmp_path: Path) -> None:
+    file = cdi_host / "cdi" / "nvidia.json"
+    file.write_text(file.read_text().replace('"name": "all"', '"name": "0"'))
+    climbed = climb([STAGE], on_cdi_host(tmp_path))
+    (result,) = climbed.results
+    assert result.outcome == "pass", result
+    (warning,) = [item for item in result.warnings if item.id == "smoke.container-cdi"]
+    assert "nvidia.com/gpu=all" in warning.message
+    assert "unresolvable CDI devices" in warning.message
+    assert result.message.endswith("; CDI does not work")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("cdi_host", ["cdi alone"], indirect=True)
+def test_a_specification_of_a_library_that_is_gone_breaks_with_both_reasons(
+    cdi_host: Path, tmp_path: Path
+) -> None:
+    file = cdi_host / "cdi" / "nvidia.json"
+    file.write_text(file.read_text().replace("/libcuda.so.1", "/libcuda.so.580", 1))
+    climbed = climb([STAGE], on_cdi_host(tmp_path))
+    finding = climbed.results[0].finding
+    assert finding is not None and finding.id == "smoke.container-no-gpu-device"
+    assert climbed.left_behind == []

@@ -157,7 +157,7 @@ def test_the_ladder_climbs_in_an_image(daemon: str, tmp_path: Path) -> None:
     assert stages["serve"].outcome == "pass"
     host = seen[0]["HostConfig"]
     assert (host["CapDrop"], host["Privileged"]) == (["ALL"], False)
-    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["SecurityOpt"] == ["no-new-privileges"]
     assert seen[0]["Config"]["User"] == "65534:65534"
     (published,) = [item for items in host["PortBindings"].values() for item in items]
     assert published["HostIp"] == "127.0.0.1"

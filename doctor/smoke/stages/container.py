@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from doctor.checks.finding import Evidence, Finding, Severity
+import msgspec
+
+from doctor.checks.finding import Evidence, Finding, Outcome, Severity
 from doctor.facts.model import Known
 from doctor.smoke import tiny_image
 from doctor.smoke.child_answer import Answer, words
 from doctor.smoke.container_limits import (
     SHM_BYTES,
-    LimitsRefused,
     amount,
     limits_asked,
     limits_refused,
@@ -20,7 +21,13 @@ from doctor.smoke.container_limits import (
 from doctor.smoke.container_limits import TITLE as LIMITS
 from doctor.smoke.container_run import run_probe, run_smi
 from doctor.smoke.context import Context, StageFailed, StageUnseen
-from doctor.smoke.docker_engine import Refused, client, missing_for_gpus, why_not_tried
+from doctor.smoke.docker_engine import (
+    Refused,
+    client,
+    missing_for_gpus,
+    why_no_cdi,
+    why_not_tried,
+)
 from doctor.smoke.host_cause import broken, cause_of
 from doctor.smoke.model import StageResult, fault, passed, skipped
 
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 REPOSITORY = "gpu-host-doctor-smoke"
+HOW = {"gpus": "--gpus all", "cdi": "CDI device nvidia.com/gpu=all"}
 GPUS = "A container that asks for GPUs gets every GPU"
 CAUSES = (
     "container.runtime-not-registered",
@@ -60,29 +68,65 @@ class ContainerStage:
         with_gpus = ctx.engine is None or ctx.engine.gpu
         image, python, shown = self._image(ctx, docker)
         evidence = [Evidence(fact="smoke.container.image", value=shown, via="docker")]
-        gpus = "gpus" if with_gpus else None
         warnings: list[Finding] = []
-        while True:
-            try:
-                answer = self._answer(ctx, docker, image, python, gpus, evidence)
-                break
-            except LimitsRefused as refused:
-                warnings.append(limits_refused(ctx, refused))
-                del limits_asked(ctx)[refused.name]
-        said = self._limits(ctx, answer, evidence)
         if with_gpus:
-            seen = self._gpus(ctx, answer, "--gpus all", evidence)
-            said += f"; --gpus all gives {seen}"
-            text, more = self._cdi(ctx, docker, image, python, evidence)
-            said += text
-            warnings += more
+            said = self._with_gpus(ctx, docker, image, python, evidence, warnings)
+        else:
+            answer = self._answer(ctx, docker, image, python, None, evidence, warnings)
+            said = self._limits(ctx, answer, evidence)
         return passed(
             "container",
             f"{shown}: {said}",
             evidence=evidence,
             warnings=warnings,
-            files=["container-gpus.log" if with_gpus else "container-plain.log"],
+            files=sorted(path.name for path in ctx.folder.glob("container-*.log")),
         )
+
+    def _with_gpus(
+        self,
+        ctx: Context,
+        docker: DockerClient,
+        image: str,
+        python: str,
+        evidence: list[Evidence],
+        warnings: list[Finding],
+    ) -> str:
+        """By --gpus and by CDI. Either will do for the engine, which is then started by the one that worked."""
+        try:
+            said = self._by(ctx, docker, image, python, "gpus", evidence, warnings)
+        except StageFailed as broke:
+            if why_no_cdi(ctx, docker) is not None:
+                raise
+            try:
+                said = self._by(ctx, docker, image, python, "cdi", evidence, warnings)
+            except StageFailed:
+                raise broke from None
+            ctx.shared["container-gpus"] = "cdi"
+            warnings.append(_as_warning("gpus-option", broke.finding))
+            return f"{said}; --gpus all does not work"
+        reason = why_no_cdi(ctx, docker)
+        if reason is not None:
+            return f"{said}; {reason}, so CDI was not tried"
+        try:
+            by_cdi = self._by(ctx, docker, image, python, "cdi", evidence, warnings)
+            return f"{said}; {by_cdi.rpartition('; ')[2]}"
+        except StageFailed as broke:
+            warnings.append(_as_warning("cdi", broke.finding))
+            return f"{said}; CDI does not work"
+
+    def _by(
+        self,
+        ctx: Context,
+        docker: DockerClient,
+        image: str,
+        python: str,
+        how: str,
+        evidence: list[Evidence],
+        warnings: list[Finding],
+    ) -> str:
+        answer = self._answer(ctx, docker, image, python, how, evidence, warnings)
+        said = self._limits(ctx, answer, evidence)
+        return f"{said}; {HOW[how]} gives {self._gpus(ctx, answer, HOW[how], evidence)}"
 
     def cleanup(self, ctx: Context) -> None:
         """Containers, the image and the connection are callbacks of the registry."""
@@ -158,32 +202,36 @@ class ContainerStage:
         docker: DockerClient,
         image: str,
         python: str,
-        gpus: str | None,
+        how: str | None,
         evidence: list[Evidence],
+        warnings: list[Finding],
     ) -> Answer:
-        """Run the probe in a container; without its limits where the daemon refuses them."""
-        try:
-            return run_probe(ctx, docker, image, python, gpus)
-        except Refused as refused:
-            if refused.limit in limits_asked(ctx):
-                raise LimitsRefused(refused.limit, str(refused)) from None
-            if refused.without_program("python3") and gpus == "gpus":
-                return self._by_smi(ctx, docker, image, evidence)
-            raise self._not_started(ctx, refused, gpus, evidence) from None
+        """Run the probe in a container; without a limit that the daemon refuses."""
+        while True:
+            try:
+                return run_probe(ctx, docker, image, python, how)
+            except Refused as refused:
+                if refused.limit in limits_asked(ctx):
+                    warnings.append(limits_refused(ctx, refused))
+                    del limits_asked(ctx)[refused.limit]
+                elif refused.without_program("python3") and how is not None:
+                    return self._by_smi(ctx, docker, image, how, evidence)
+                else:
+                    raise self._not_started(ctx, refused, how, evidence) from None
 
     def _by_smi(
-        self, ctx: Context, docker: DockerClient, image: str, evidence: list[Evidence]
+        self, ctx: Context, docker: DockerClient, image: str, how: str, evidence: list[Evidence]
     ) -> Answer:
         """An image without a Python has at least the nvidia-smi that the toolkit brings."""
         try:
-            return run_smi(ctx, docker, image)
+            return run_smi(ctx, docker, image, how)
         except Refused as refused:
             if refused.without_program("nvidia-smi"):
                 message = (
-                    "--gpus all: the image has no python3, and got no nvidia-smi from the toolkit"
+                    f"{HOW[how]}: the image has no python3, and got no nvidia-smi from the toolkit"
                 )
                 raise self._no_gpus(ctx, message, evidence) from None
-            raise self._not_started(ctx, refused, "gpus", evidence) from None
+            raise self._not_started(ctx, refused, how, evidence) from None
 
     def _not_started(
         self, ctx: Context, refused: Refused, gpus: str | None, evidence: list[Evidence]
@@ -196,8 +244,7 @@ class ContainerStage:
             missing, say, command = missing_for_gpus(ctx)
             name, title = "no-gpu-device", GPUS
             want = "every GPU of the host in the container"
-            how = "--gpus all" if gpus == "gpus" else "CDI devices nvidia.com/gpu=all"
-            message = f"{how}: {refused}"
+            message = f"{HOW[gpus]}: {refused}"
             if missing:
                 message += f"; missing: {'; '.join(missing)}"
                 evidence = [
@@ -298,39 +345,15 @@ class ContainerStage:
             evidence=evidence,
         )
 
-    def _cdi(
-        self,
-        ctx: Context,
-        docker: DockerClient,
-        image: str,
-        python: str,
-        evidence: list[Evidence],
-    ) -> tuple[str, list[Finding]]:
-        """The same by CDI where both the daemon and the host have it; --gpus is what counts, so this only warns."""
-        specs = ctx.facts.container.cdi_specs
-        if not isinstance(specs, Known) or not specs.value:
-            return "; no CDI specification, so CDI was not tried", []
-        if not docker.info().get("CDISpecDirs"):
-            return "; this Docker has CDI off, so CDI was not tried", []
-        try:
-            answer = self._answer(ctx, docker, image, python, "cdi", [])
-            return f"; CDI gives {self._gpus(ctx, answer, 'CDI', evidence)}", []
-        except StageFailed as broke:
-            found = broke.finding
-            fix = found.fix
-            warning = fault(
-                "container",
-                "cdi",
-                "A container gets every GPU by CDI",
-                found.message,
-                want=found.want or "",
-                say=fix.say if fix else "make the CDI specification anew",
-                command=fix.command if fix else None,
-                severity=Severity.WARN,
-                evidence=found.evidence,
-                blocked_by=found.blocked_by,
-            )
-            return "; CDI does not work", [warning]
+
+def _as_warning(name: str, found: Finding) -> Finding:
+    """One of two ways does not work; the other does."""
+    return msgspec.structs.replace(
+        found,
+        id=f"smoke.container-{name}",
+        outcome=Outcome.WARN,
+        severity=Severity.WARN,
+    )
 
 
 def _mig(ctx: Context) -> bool:
