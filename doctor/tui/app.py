@@ -92,6 +92,7 @@ class DoctorApp(App[int]):
         self._filters_too: list[LineFilter] = [look.Plain()] if plain else []
         self._latest = 0.0
         self._flushing = False
+        self._ended = False
         self._pace = Pace()
         for theme in (look.DARK, look.LIGHT):
             self.register_theme(theme)
@@ -141,8 +142,7 @@ class DoctorApp(App[int]):
                     severity="error",
                     markup=False,
                 )
-            if isinstance(item, Ended):
-                self.call_after_refresh(settle)
+            self._ended = self._ended or isinstance(item, Ended)
         if not self._flushing:
             self._flushing = True
             self.set_timer(self._pace.seconds, self._draw)
@@ -153,6 +153,9 @@ class DoctorApp(App[int]):
         if screen is not None and screen.is_mounted:
             with self._pace:
                 screen.show(screen.view)
+        if self._ended:
+            self._ended = False
+            settle()
 
     @property
     def shown(self) -> DoctorScreen | None:

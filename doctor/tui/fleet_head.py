@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor.checks.finding import Outcome
 from doctor.tui.auditing import WORK
 from doctor.tui.fleet_rows import summary
 from doctor.tui.fleet_state import FleetView, faults
@@ -58,10 +59,14 @@ def _about(fleet: FleetView) -> list[Part]:
 
 
 def _next(fleet: FleetView) -> list[list[Part]]:
-    if fleet.report is None:
+    """What stops the most hosts; with its fix once all of it is known."""
+    failed = [item for item in faults(fleet) if item.roots and item.outcome is not Outcome.UNKNOWN]
+    if fleet.report is not None:
+        failed = [item for item in failed if item.fix is not None]
+    if not failed:
         return []
-    first = next((item for item in faults(fleet) if item.roots and item.fix is not None), None)
-    if first is None or first.fix is None:
-        return []
-    many = f"{first.roots} host{'s' * (first.roots != 1)}"
-    return [[("Next: ", "bold"), (f"{many} {safe(first.id)}: {safe(first.fix.say)}", "")]]
+    first = failed[0]
+    many = f"{first.roots} host{'s' * (first.roots != 1)} {safe(first.id)}: "
+    if first.fix is None:
+        return [[("So far: ", "bold"), (many + safe(first.message), "")]]
+    return [[("Next: ", "bold"), (many + safe(first.fix.say), "")]]

@@ -36,10 +36,15 @@ def test_five_thousand_findings_draw_only_what_is_seen(monkeypatch: pytest.Monke
 
 
 @pytest.mark.bench
-def test_a_key_is_painted_within_fifty_milliseconds(capsys: pytest.CaptureFixture[str]) -> None:
-    found = bench.keys()
+@pytest.mark.parametrize("what", ["findings", "hosts"])
+def test_a_key_is_painted_within_fifty_milliseconds(
+    what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number = bench.MANY if what == "findings" else bench.HOSTS
+    origin = bench.many() if what == "findings" else bench.many_hosts()
+    found = bench.keys(origin, bench.FINDING_KEYS if what == "findings" else bench.HOST_KEYS)
     with capsys.disabled():
-        print(f"\nkey to paint over {bench.MANY} findings, ms: {json.dumps(found)}")
+        print(f"\nkey to paint over {number} {what}, ms: {json.dumps(found)}")
     for name, each in found.items():
         assert each["processor, worst"] < bench.AIM_MS, name
 

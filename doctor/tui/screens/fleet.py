@@ -68,7 +68,8 @@ class FleetScreen(DoctorScreen):
         self._having = ""
         """The finding that the listed hosts have."""
         self._hosts = HostRows()
-        self._made: tuple[object, ...] = ()
+        self._of: FleetView | None = None
+        self._made: dict[tuple[Show, str], list[Row]] = {}
         self._rows: list[Row] = []
 
     def body(self) -> ComposeResult:
@@ -96,19 +97,22 @@ class FleetScreen(DoctorScreen):
     def show(self, state: ViewState) -> None:
         """Head, then the list where it changed, then the pane."""
         self._head(state)
-        fleet = state.fleet
-        made = (fleet, self._show, self._having)
-        if len(made) != len(self._made) or any(
-            old is not new for old, new in zip(made, self._made, strict=True)
-        ):
-            self._made = made
-            self._rows = self._all_rows(fleet) if fleet is not None else []
+        self._make(state.fleet)
         filtered = self.query_one(FilterBox).value
         rows = keep(self._rows, filtered)
         empty = f'Nothing holds "{safe(filtered)}".' if filtered else self._empty(state)
         self._title(rows, filtered)
         self.query_one(RowList).set_rows(rows, empty=empty)
         self._detail()
+
+    def _make(self, fleet: FleetView | None) -> None:
+        """Rows of this view of the audit, each kind once."""
+        if fleet is not self._of:
+            self._of, self._made = fleet, {}
+        asked = (self._show, self._having)
+        if asked not in self._made:
+            self._made[asked] = self._all_rows(fleet) if fleet is not None else []
+        self._rows = self._made[asked]
 
     def _empty(self, state: ViewState) -> str:
         failed = state.failures.get(auditing.WORK)
