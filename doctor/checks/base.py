@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -177,12 +177,16 @@ def all_checks(rules: Iterable[Check] = (), *, without: Sequence[str] = ()) -> d
 
 
 def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Check]:
-    """Checks whose id matches the glob, with all they need; imports only the areas these are in."""
+    """Checks whose id matches the glob, with all they need; imports only the modules these are in, and those tried before."""
     first = pattern.partition(".")[0]
     if any(mark in first for mark in "*?["):
         return _closure(all_checks(rules), pattern)
-    _load(first)
-    found = _joined(dict(_REGISTERED), rules)
+    ruled = {rule.id: rule for rule in rules}
+    if any(mark in pattern for mark in "*?["):
+        _load(first)
+    else:
+        _load_until(pattern, ruled)
+    found = _joined(dict(_REGISTERED), ruled.values())
     pending = [id for id in found if fnmatchcase(id, pattern)]
     seen: set[str] = set()
     while pending:
@@ -191,11 +195,19 @@ def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Chec
             continue
         seen.add(id)
         if id not in found:
-            _load(id.partition(".")[0])
+            _load_until(id, ruled)
             found = {**_REGISTERED, **found}
         if id in found:
             pending += list(found[id].needs)
     return {id: found[id] for id in sorted(seen) if id in found}
+
+
+def _load_until(id: str, ruled: Mapping[str, Check]) -> None:
+    """Import the modules of the area one by one until one has registered the check."""
+    for name in check_modules(id.partition(".")[0]):
+        if id in _REGISTERED or id in ruled:
+            return
+        importlib.import_module(f"doctor.checks.areas.{name}")
 
 
 def _closure(found: dict[str, Check], pattern: str) -> dict[str, Check]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -73,10 +72,10 @@ def rules(overlays: Sequence[Path] = ()) -> list[Check]:
     if not folder.is_dir():
         return []
     contents = [(file, file.read_bytes()) for file in sorted(folder.glob("*.yml"))]
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest = cache.digesting(Path(__file__).read_bytes())
     for file, content in contents:
         digest.update(file.name.encode() + b"\0" + content)
-    name = "rules-" + digest.hexdigest()
+    name = f"rules-{digest.hexdigest()}"
     stored = cache.read(name)
     if stored is not None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False  # typing's own constant, whose import takes as long as to answer --version
@@ -15,6 +16,9 @@ VERBS = (
 ).split()
 """Verbs in the order of --help; those without a module in this version are left out."""
 
+GARBAGE = 100_000
+"""New objects between two collections: the usual 700 make a command search what it has only just loaded again and again."""
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
@@ -24,10 +28,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         sys.stdout.write(f"doctor {__version__}\n")
         return
+    gc.set_threshold(GARBAGE)
     if judges_this_shell(arguments):
-        from doctor.probes.live import look_early
+        from doctor.probes import bare
 
-        look_early()
+        bare.start_early()
     _leave(run(with_fix(arguments)))
 
 
@@ -39,11 +44,11 @@ def with_fix(arguments: list[str]) -> list[str]:
 
 
 def judges_this_shell(arguments: list[str]) -> bool:
-    """Whether this call will ask CUDA of this host in this environment, which takes longer than all the rest."""
+    """Whether this call will probe all of this host in this environment, which can begin before anything is loaded."""
     verb = arguments[0] if arguments else "check"
     elsewhere = ("--from", "--scope", "--list", "--only", "--help", "-h")
     said = {argument.partition("=")[0] for argument in arguments}
-    return verb in ("check", "diagnose", "--fix") and not said & set(elsewhere)
+    return verb in ("check", "diagnose", "plan", "--fix") and not said & set(elsewhere)
 
 
 def run(arguments: list[str]) -> int:
@@ -137,15 +142,14 @@ def default_arguments() -> list[str]:
 
 
 def _leave(code: int) -> None:
-    """End now: a probe's thread that hangs in the kernel must not keep the process."""
+    """End now: a thread that hangs must not keep the process, and to take all that was loaded apart takes as long as a probe."""
+    import atexit
     import os
-    import threading
 
+    atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
         pass
-    if threading.active_count() > 1:
-        os._exit(code)
-    sys.exit(code)
+    os._exit(code)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from doctor.errors import SourceError, UsageError
-from doctor.probes.source import Source
+from doctor.probes.source import Source, ThisHost
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -25,9 +25,7 @@ class Opened(msgspec.Struct, frozen=True):
 def open_source(origin: str | None, scope: str = "shell", as_of: str | None = None) -> Opened:
     """`origin` is None for this host, a recording folder, or a facts or report JSON file (- for stdin)."""
     if origin is None:
-        from doctor.probes.live import LiveSource
-
-        return Opened(LiveSource(scope), None, "live", day(as_of) or today())
+        return Opened(ThisHost(scope), None, "live", day(as_of) or today())
     path = Path(origin)
     if origin != "-" and path.is_dir():
         from doctor.probes.recordings.recorded import RecordedSource, RecordingError

@@ -8,11 +8,17 @@ pickle.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+try:
+    from _blake2 import (
+        blake2b,
+    )  # hashlib loads OpenSSL first, which takes longer than to hash all tables
+except ImportError:
+    from hashlib import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +38,14 @@ def cache_dir() -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / APPLICATION
 
 
+def digesting(first: bytes) -> Any:
+    """A digest to be updated, from its first bytes on."""
+    return blake2b(first, digest_size=32)
+
+
 def digest_of(folders: Iterable[Path], salt: bytes) -> str:
     """A name for these files with these contents, read by this version of the reader."""
-    digest = hashlib.sha256(salt)
+    digest = digesting(salt)
     for folder in folders:
         digest.update(b"\0folder\0" + os.fsencode(folder))
         for place in (folder, folder / "sources"):
@@ -46,7 +57,7 @@ def digest_of(folders: Iterable[Path], salt: bytes) -> str:
                     digest.update(content)
                 elif "." not in name:
                     digest.update(b"\0entry\0" + os.fsencode(name))
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
 def read(digest: str, folder: Path | None = None) -> bytes | None:

@@ -5,18 +5,28 @@ import os
 import signal
 import subprocess
 import time
-from typing import IO, Any, Dict, Optional, Sequence, cast
+from typing import Any, Dict, Optional, Sequence, Union
 
 from doctor.probes import source as limits
+from doctor.probes.children.fork import Forked
+
+Child = Union["subprocess.Popen[bytes]", Forked]
+DONE = b'{"done": true}\n'
+"""The last line of a look that has said all. What follows is the driver's own end, which takes long and tells nothing."""
+
+_AT_WORK: Dict[int, Child] = {}
+"""Children that were started and have not been seen to end."""
 
 
 class Started:
-    """A program at work, from `start_child` until `finish_child`."""
+    """A program at work, from its start until `finish_child`."""
 
-    def __init__(self, child: "Optional[subprocess.Popen[bytes]]", error: Optional[str]) -> None:
+    def __init__(self, child: Optional[Child], error: Optional[str]) -> None:
         self.child = child
         self.error = error
         self.at = time.monotonic()
+        if child is not None:
+            _AT_WORK[child.pid] = child
 
 
 def run_child(
@@ -46,7 +56,19 @@ def start_child(argv: Sequence[str], env: Dict[str, str], user: Optional[int] = 
     except (OSError, ValueError) as error:
         kind = os_error(error)
         return Started(None, "not-found" if kind == "absent" else kind)
+    _forget_ended()
     return Started(child, None)
+
+
+def end_all() -> None:
+    """Kill every child that is still at work, with all it started: whoever asked has gone."""
+    for child in list(_AT_WORK.values()):
+        _kill(child)
+
+
+def _forget_ended() -> None:
+    for child in [item for item in list(_AT_WORK.values()) if item.poll() is not None]:
+        _AT_WORK.pop(child.pid, None)
 
 
 def _group_of(user: int) -> int:
@@ -59,16 +81,18 @@ def _group_of(user: int) -> int:
 
 
 def finish_child(work: Started, timeout: float) -> Dict[str, Any]:
-    """Collect what it prints until it ends or the deadline, counted from its start, has come."""
+    """Collect what it prints until it ends, says DONE, or the deadline, counted from its start, has come."""
     import selectors
 
     if work.child is None:
         return {"error": work.error}
     child, started = work.child, work.at
-    out, err = cast("IO[bytes]", child.stdout), cast("IO[bytes]", child.stderr)
+    out, err = child.stdout, child.stderr
+    assert out is not None and err is not None  # noqa: S101 - both are pipes
     streams = {out.fileno(): bytearray(), err.fileno(): bytearray()}
     order = list(streams)
     error_name: Optional[str] = None
+    said_all = False
     with selectors.DefaultSelector() as selector:
         for fd in order:
             selector.register(fd, selectors.EVENT_READ)
@@ -85,9 +109,10 @@ def finish_child(work: Started, timeout: float) -> Dict[str, Any]:
                 streams[key.fd] += block
                 if len(streams[key.fd]) > limits.MAX_OUTPUT:
                     error_name = "too-large"
-            if error_name:
+            said_all = streams[order[0]].endswith(DONE)
+            if error_name or said_all:
                 break
-    rc = _reap(child, error_name, started + timeout)
+    rc = 0 if said_all and not error_name else _reap(child, error_name, started + timeout)
     if error_name is None and rc is None:
         error_name = "timeout"
     out.close()
@@ -105,23 +130,28 @@ def finish_child(work: Started, timeout: float) -> Dict[str, Any]:
     return record
 
 
-def _reap(
-    child: "subprocess.Popen[bytes]", error_name: Optional[str], deadline: float
-) -> Optional[int]:
+def _reap(child: Child, error_name: Optional[str], deadline: float) -> Optional[int]:
+    rc: Optional[int] = None
     if error_name is None:
         try:
-            return child.wait(max(0.05, deadline - time.monotonic()))
+            rc = child.wait(max(0.05, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             pass
+    if rc is None:
+        _kill(child)
+        try:
+            child.wait(0.5)
+        except subprocess.TimeoutExpired:
+            return None  # stuck in the kernel: it costs this probe, not the run
+    _AT_WORK.pop(child.pid, None)
+    return rc
+
+
+def _kill(child: Child) -> None:
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except OSError:
         pass
-    try:
-        child.wait(0.5)
-    except subprocess.TimeoutExpired:
-        pass  # stuck in the kernel: it costs this probe, not the run
-    return None
 
 
 def child_problem(record: Dict[str, Any]) -> Optional[str]:

@@ -5,20 +5,13 @@ import os
 import posixpath
 import stat as statmod
 import sys
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from doctor.probes import source as limits
 from doctor.probes import unix_http
-from doctor.probes.child import (
-    Started,
-    child_problem,
-    finish_child,
-    os_error,
-    run_child,
-    start_child,
-)
+from doctor.probes.child import Started, child_problem, finish_child, os_error, run_child
 from doctor.probes.reading.rlimits import parse_limits
-from doctor.probes.source import Source
+from doctor.probes.source import ThisHost
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/usr/lib/wsl/lib:/usr/local/nvidia/bin:/snap/bin"
 """Where commands are looked for: the system's own folders, whatever PATH the caller has (sudo drops /usr/lib/wsl/lib)."""
@@ -44,16 +37,16 @@ _BOOT = (
 )
 
 
-_CUDA_CHILD = "doctor.probes.children.cuda_child"
-_NVML_CHILD = "doctor.probes.children.nvml_child"
+CUDA_CHILD = "doctor.probes.children.cuda_child"
+NVML_CHILD = "doctor.probes.children.nvml_child"
 
 
-class LiveSource(Source):
-    """Asks this host. `scope` is shell, service:NAME or pid:N: whose environment and limits are judged."""
+class LiveSource(ThisHost):
+    """Asks this host. `early` are looks with this process's own environment that are at work already, by their modules."""
 
-    def __init__(self, scope: str = "shell") -> None:
-        super().__init__()
-        self.scope = scope
+    def __init__(self, scope: str = "shell", early: Optional[Dict[str, Started]] = None) -> None:
+        super().__init__(scope)
+        self._early = dict(early or {})
 
     def _read(self, path: str) -> Dict[str, Any]:
         try:
@@ -128,18 +121,14 @@ class LiveSource(Source):
         return unix_http.get(socket_path, target)
 
     def _nvml(self) -> Dict[str, Any]:
-        early = _EARLY.pop(_NVML_CHILD, None)
+        early = self._early.pop(NVML_CHILD, None)
         record = (
             finish_child(early, limits.NVML_TIMEOUT)
             if early
-            else self._child(_NVML_CHILD, dict(os.environ), limits.NVML_TIMEOUT)
+            else self._child(NVML_CHILD, dict(os.environ), limits.NVML_TIMEOUT)
         )
         document: Dict[str, Any] = {"init": None, "devices": None, "calls": {}}
-        for line in record.get("stdout", b"").decode("utf-8", "replace").splitlines():
-            try:
-                item = json.loads(line)
-            except ValueError:
-                continue
+        for item in _said(record):
             if "fn" in item:
                 answer = (
                     {"error": item["error"]} if "error" in item else {"value": item.get("value")}
@@ -180,11 +169,8 @@ class LiveSource(Source):
             "count": None,
         }
         answer.update({"driver_version": None, "error": None})
-        for line in record.get("stdout", b"").decode("utf-8", "replace").splitlines():
-            try:
-                answer.update(json.loads(line))
-            except ValueError:
-                continue
+        for item in _said(record):
+            answer.update(item)
         problem = child_problem(record)
         if problem and not answer["error"]:
             answer["error"] = problem
@@ -192,10 +178,10 @@ class LiveSource(Source):
 
     def _look_at_cuda(self, name: str, env: Dict[str, str], uid: Optional[int]) -> Dict[str, Any]:
         """Another user's environment can name libraries of that user: root looks as that user."""
-        if name == "scope" and self.scope == "shell" and _CUDA_CHILD in _EARLY:
-            return finish_child(_EARLY.pop(_CUDA_CHILD), limits.CUDA_TIMEOUT)
+        if name == "scope" and self.scope == "shell" and CUDA_CHILD in self._early:
+            return finish_child(self._early.pop(CUDA_CHILD), limits.CUDA_TIMEOUT)
         user = uid if uid is not None and uid != os.geteuid() and os.geteuid() == 0 else None
-        return self._child(_CUDA_CHILD, env, limits.CUDA_TIMEOUT, user)
+        return self._child(CUDA_CHILD, env, limits.CUDA_TIMEOUT, user)
 
     def _child(
         self, module: str, env: Dict[str, str], timeout: float, user: Optional[int] = None
@@ -208,14 +194,15 @@ class LiveSource(Source):
         return _other_process(self.scope)
 
 
-_EARLY: Dict[str, Started] = {}
-"""Looks that were started before anything else was loaded; the next live source of the shell takes them."""
-
-
-def look_early() -> None:
-    """Start the two slowest looks now, while the rest of the program is still being imported."""
-    for module in (_CUDA_CHILD, _NVML_CHILD):
-        _EARLY[module] = start_child(_own_module(module), dict(os.environ))
+def _said(record: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """The lines of a look, without the one that ends it; a line that was cut short is none."""
+    for line in record.get("stdout", b"").decode("utf-8", "replace").splitlines():
+        try:
+            item = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(item, dict) and "done" not in item:
+            yield item
 
 
 def _own_module(module: str) -> List[str]:

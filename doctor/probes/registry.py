@@ -19,6 +19,8 @@ WORKERS = 5
 STALLED = 0.1
 """Seconds without an answer after which one more thread helps, so that probes that hang keep none waiting."""
 Probe = Callable[[Source], Dict[str, Any]]
+OnEvent = Callable[[str, str, int], None]
+"""Told of an area that it has started or finished, and after how many milliseconds; from the thread that knows it."""
 
 
 def area_names() -> List[str]:
@@ -39,55 +41,37 @@ def load(area: str) -> Probe:
     return found
 
 
-class Run:
-    """Probes at work. Threads are daemons: one that hangs in the kernel never keeps the process from ending."""
+class Looking:
+    """What probes that are at work have told so far. Subclasses set them to work and call `told`."""
 
     def __init__(
-        self,
-        source: Source,
-        areas: Optional[Iterable[str]] = None,
-        on_event: Optional[Callable[[str, str, int], None]] = None,
-        deadline: float = DEADLINE,
+        self, areas: Optional[Iterable[str]], on_event: Optional[OnEvent], deadline: float
     ) -> None:
-        self._source = source
         self._on_event = on_event
         self._wanted = sorted(set(areas)) if areas is not None else area_names()
         self._results: Dict[str, Dict[str, Any]] = {}
         self._timing: Dict[str, int] = {}
         self._errors: Dict[str, str] = {}
         self._end = time.monotonic() + deadline
-        self._waiting = collections.deque(sorted(self._wanted, key=_slow_first))
         self._ended = {area: threading.Event() for area in self._wanted}
-        for _ in range(min(WORKERS, len(self._wanted))):
-            self._start_worker()
 
-    def _start_worker(self) -> None:
-        threading.Thread(target=self._work_on, daemon=True).start()
-
-    def _work_on(self) -> None:
-        while self._waiting:
-            try:
-                area = self._waiting.popleft()
-            except IndexError:  # another worker was faster
-                return
-            try:
-                self._work(area)
-            finally:
-                self._ended[area].set()
-
-    def _work(self, area: str) -> None:
-        started = time.monotonic()
+    def began(self, area: str) -> None:
+        """A probe has begun."""
         if self._on_event:
             self._on_event(area, "started", 0)
-        try:
-            found = load(area)(self._source)
-            # secrets are cut here, beside the slow probes: whatever is shown or sent comes from these facts
-            self._results[area] = {name: cut_tree(_leaf(fact)) for name, fact in found.items()}
-        except Exception as error:
-            self._errors[area] = cut("%s: %s" % (type(error).__name__, error))
-        self._timing[area] = int((time.monotonic() - started) * 1000)
+
+    def told(
+        self, area: str, found: Optional[Dict[str, Any]], error: Optional[str], ms: int
+    ) -> None:
+        """A probe has ended: with the facts of its area, or with the reason why there are none."""
+        if found is not None:
+            self._results[area] = found
+        else:
+            self._errors[area] = error or "no answer"
+        self._timing[area] = ms
         if self._on_event:
-            self._on_event(area, "finished", self._timing[area])
+            self._on_event(area, "finished", ms)
+        self._ended[area].set()
 
     def found(self, area: str) -> Dict[str, Any]:
         """The facts of an area that has answered; nothing before, and nothing where its probe failed."""
@@ -100,9 +84,12 @@ class Run:
                 left = self._end - time.monotonic()
                 if left <= 0:
                     break
-                if not ended.wait(min(left, STALLED)) and self._waiting:
-                    self._start_worker()  # those at work may hang for good
+                if not ended.wait(min(left, STALLED)):
+                    self._stalled()
         return all(ended.is_set() for ended in self._ended.values())
+
+    def _stalled(self) -> None:
+        """No probe has ended for a while."""
 
     def result(self) -> Dict[str, Any]:
         """Wait, at most until the deadline, and return the envelope."""
@@ -126,10 +113,58 @@ class Run:
         }
 
 
+class Run(Looking):
+    """Probes at work in threads. They are daemons: one that hangs in the kernel never keeps the process from ending."""
+
+    def __init__(
+        self,
+        source: Source,
+        areas: Optional[Iterable[str]] = None,
+        on_event: Optional[OnEvent] = None,
+        deadline: float = DEADLINE,
+    ) -> None:
+        super().__init__(areas, on_event, deadline)
+        self._source = source
+        self._waiting = collections.deque(sorted(self._wanted, key=_slow_first))
+        for _ in range(min(WORKERS if source.may_wait else 1, len(self._wanted))):
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        threading.Thread(target=self._work_on, daemon=True).start()
+
+    def _stalled(self) -> None:
+        if self._waiting:
+            self._start_worker()  # those at work may hang for good
+
+    def _work_on(self) -> None:
+        while self._waiting:
+            try:
+                area = self._waiting.popleft()
+            except IndexError:  # another worker was faster
+                return
+            try:
+                self._work(area)
+            finally:
+                self._ended[area].set()
+
+    def _work(self, area: str) -> None:
+        started = time.monotonic()
+        self.began(area)
+        found: Optional[Dict[str, Any]] = None
+        problem: Optional[str] = None
+        try:
+            # secrets are cut here, beside the slow probes: whatever is shown or sent comes from these facts
+            facts = load(area)(self._source)
+            found = {name: cut_tree(_leaf(fact)) for name, fact in facts.items()}
+        except Exception as error:
+            problem = cut("%s: %s" % (type(error).__name__, error))
+        self.told(area, found, problem, int((time.monotonic() - started) * 1000))
+
+
 def run(
     source: Source,
     areas: Optional[Iterable[str]] = None,
-    on_event: Optional[Callable[[str, str, int], None]] = None,
+    on_event: Optional[OnEvent] = None,
     deadline: float = DEADLINE,
 ) -> Dict[str, Any]:
     """Run the probes in parallel. -> {"schema", "facts": {area: {name: fact}}, "timing_ms", "errors": {area: text}}.

@@ -51,6 +51,9 @@ class Source:
       _nvml()        the nvml.json record        _cuda(name)  one cuda.json record        _process()  process.json
     """
 
+    may_wait = True
+    """Whether an answer can take its time, so that several are asked for at once."""
+
     def __init__(self) -> None:
         self._memo: Dict[Tuple[Any, ...], Any] = {}
         self._locks: Dict[Tuple[Any, ...], threading.Lock] = {}
@@ -361,3 +364,11 @@ class Source:
         if process.get("sudo") and process.get("scope", "shell") == "shell":
             return unknown("sudo resets the caller's environment; say --scope", via)
         return absent(via)
+
+
+class ThisHost(Source):
+    """The host this process runs on. `scope` is shell, service:NAME or pid:N: whose environment and limits are judged."""
+
+    def __init__(self, scope: str = "shell") -> None:
+        super().__init__()
+        self.scope = scope

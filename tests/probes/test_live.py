@@ -464,20 +464,6 @@ def test_importing_the_live_source_is_cheap() -> None:
     assert not heavy & set(done.stdout.split())
 
 
-def test_the_look_that_started_early_is_the_one_that_is_taken() -> None:
-    from doctor.probes import live
-
-    live.look_early()
-    assert len(live._EARLY) == 2
-    source = LiveSource()
-    first = source.cuda("scope")
-    source.nvml_devices()
-    assert live._EARLY == {}
-    assert (first.state, first.value) == (lambda fact: (fact.state, fact.value))(
-        LiveSource().cuda("scope")
-    )
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can look as somebody else")
 def test_root_looks_at_a_users_scope_as_that_user(tmp_path: Path) -> None:
     """A user's LD_PRELOAD must not run as root."""

@@ -36,19 +36,19 @@ VARIABLES = (
 
 def probe(src: Source) -> Dict[str, Fact]:
     """-> the fields of doctor.facts.areas.cuda."""
-    scope = src.cuda("scope")
-    toolkits = find_toolkits(src)
-    return {
-        "scope": scope.map(look),
-        "clean": _clean(src, scope),
+    found = {
         "visible_devices": src.env("CUDA_VISIBLE_DEVICES"),
         "environment": _environment(src),
-        "toolkits": toolkits,
+        "toolkits": find_toolkits(src),
         "default_toolkit": src.realpath("/usr/local/cuda"),
         "nvcc": _nvcc(src),
         "cuda_home": _first_set(src, ("CUDA_HOME", "CUDA_PATH")),
         "cudnn": _cudnn(src),
     }
+    scope = src.cuda(
+        "scope"
+    )  # last: the driver takes its time, and the rest of the check waits for it
+    return {**found, "scope": scope.map(look), "clean": _clean(src, scope)}
 
 
 def look(record: Dict[str, Any]) -> Any:

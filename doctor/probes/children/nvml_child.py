@@ -129,7 +129,13 @@ class Asker:
 
 
 def main(args: List[str]) -> None:
-    """Print init, devices and calls as JSON lines."""
+    """Print init, devices and calls as JSON lines, and say when all was said."""
+    look()
+    say(done=True)
+
+
+def look() -> None:
+    """Everything the probes ask of NVML."""
     from doctor.probes.children.no_exec import forbid_changes  # ctypes: only in the child
 
     say(guarded=forbid_changes())

@@ -28,6 +28,8 @@ class RecordingError(Exception):
 class RecordedSource(Source):
     """Answers from a recording folder. What it does not hold is Unknown, or absent where the manifest says so."""
 
+    may_wait = False
+
     def __init__(self, folder: str) -> None:
         super().__init__()
         self.folder = os.path.abspath(folder)
