@@ -38,6 +38,7 @@ from doctor.redact import redact_tree
 from doctor.report.model import Report, next_step
 
 if TYPE_CHECKING:
+    from doctor.fleet.audit import Audited, AuditOptions
     from doctor.plan.model import Plan
     from doctor.remedy.job import FixOptions, Line
     from doctor.remedy.outcome import FixReport
@@ -51,6 +52,11 @@ WISH = "want"
 
 DRIVER_ASKED = ("cuda", "nvml", "driver")
 """Areas that a driver answers in its own time: cuInit takes a quarter of a second, and /proc/driver/nvidia waits for it."""
+
+
+def never() -> bool:
+    """For callers who do not stop what they started."""
+    return False
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -397,3 +403,14 @@ def smoke(
     )
     tell(RunFinished(verdict=found.verdict, exit_code=found.exit_code))
     return found
+
+
+def audit(asked: AuditOptions, emit: Emit = ignore, stop: Callable[[], bool] = never) -> Audited:
+    """Look at every host of an inventory and judge them one by one and together. `stop` is asked again and again."""
+    from doctor.fleet import audit as fleet
+
+    tell = Clock(emit)
+    tell(RunStarted(verb="fleet audit", source=",".join(asked.inventory)))
+    ended = fleet.audit(asked, tell, stop)
+    tell(RunFinished(verdict=ended.fleet.verdict, exit_code=ended.fleet.exit_code))
+    return ended

@@ -135,6 +135,8 @@ class FleetStarted(Event, frozen=True, kw_only=True, tag="fleet-started"):
 
     audit: str
     hosts: dict[str, list[str]]
+    folder: str = ""
+    """Where each host's report will be; empty where there is none."""
 
 
 class HostFinished(Event, frozen=True, kw_only=True, tag="host-finished"):

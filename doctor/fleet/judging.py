@@ -10,7 +10,7 @@ import resource
 import sys
 from datetime import date
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,9 @@ MEMORY = 2 << 30
 """Bytes of address space; a host with two GPUs takes a tenth of it."""
 
 
+if TYPE_CHECKING:
+    from doctor.checks.knowledge import Knowledge
+
 LARGEST_FILE = 64 << 20
 """Bytes of a file of facts."""
 
@@ -29,6 +32,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How every host of an audit is judged."""
 
     as_of: str
+    own_days: bool = False
+    """Recordings are judged as of the day they were made."""
     fail_on: str = "error"
     overlays: list[str] = []
     wants: list[str] = []
@@ -142,8 +147,9 @@ class Judge:
         from doctor.fleet.store import pack
         from doctor.redact import redact_tree
 
-        options = msgspec.structs.replace(self.options, label=found.source)
-        report = engine.judge(redact_tree(found.facts), self.checks, self.knowledge, options)
+        knowledge = self._as_of(found)
+        options = msgspec.structs.replace(self.options, label=found.source, as_of=knowledge.as_of)
+        report = engine.judge(redact_tree(found.facts), self.checks, knowledge, options)
         said = report.host.name
         line = line_of(
             report,
@@ -165,6 +171,21 @@ class Judge:
         ]
         brief = msgspec.structs.replace(report, facts={}, findings=told, unseen=[])
         return Judged(line=line, packed=pack(data), brief=msgspec.json.encode(brief))
+
+    def _as_of(self, found: Answered) -> Knowledge:
+        """The same matrix on another day."""
+        if found.source == "live" or not self.rules.own_days:
+            return self.knowledge
+        from doctor.checks.knowledge import Knowledge
+
+        try:
+            day = date.fromisoformat(found.recorded_at[:10])
+        except ValueError:
+            return self.knowledge
+        options = self.options
+        knowledge = Knowledge(day, overlays=options.overlays, wants=options.wants)
+        knowledge.matrix = self.knowledge.matrix
+        return knowledge
 
     def _odd(self, host: Host, said: str) -> str:
         """A host that calls itself like another one of the inventory may be that one, or lie."""
@@ -198,7 +219,10 @@ def from_file(path: str) -> Answered | NotAudited:
             document = parse(_read(Path(path)))
             if not isinstance(document, dict) or document.get("schema") not in (SCHEMA, REPORT):
                 return NotAudited(state="refused", reason="not a file of facts or of a report")
-            facts, made = document.get("facts"), str(document.get("recorded_at", ""))
+            facts, made = (
+                document.get("facts"),
+                str(document.get("recorded_at") or document.get("judged_as_of") or ""),
+            )
     except (RecordingError, Refused, OSError) as error:
         return NotAudited(state="refused", reason=own_words(str(error)))
     if not isinstance(facts, dict):

@@ -216,10 +216,11 @@ class Store:
         return None if row is None else msgspec.json.decode(unpack(row[0]), type=Report)
 
     def before(self, audit: str) -> str:
-        """The newest finished audit of the same inventory that is older than this one; empty when there is none."""
+        """The newest finished audit of the same inventory and limit that is older than this one; empty when there is none."""
         row = self._db.execute(
             "SELECT old.id FROM audits AS old JOIN audits AS new USING (inventory)"
             " WHERE new.id = ? AND old.finished <> '' AND (old.started, old.id) < (new.started, new.id)"
+            " AND json_extract(old.options, '$.limit') IS json_extract(new.options, '$.limit')"
             " ORDER BY old.started DESC, old.id DESC LIMIT 1",
             (audit,),
         ).fetchone()
