@@ -116,6 +116,7 @@ def test_without_a_new_boot_id_the_step_stays_unverified(start: Start) -> None:
         host.write("/etc/standin/boot-id", host.boot_id + "\n")
         host.write("/etc/standin/kept-modules", "nouveau\n")
         ended = after_reboot(host, begun.run)
-        assert ended.code in (4, 5), ended.failures()
-        assert ended.findings()["driver.not-installed"] != "verified"
+        assert (ended.code, ended.data["verdict_after"]) == (4, "broken"), ended.failures()
+        assert ended.steps()["nouveau_off"] == "unverified"
+        assert ended.findings()["driver.gpu-held-by-other-module"] != "verified"
         assert not host.exists(f"/etc/systemd/system/{UNIT}")
