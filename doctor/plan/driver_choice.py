@@ -16,7 +16,7 @@ from doctor.matrix import query
 from doctor.plan.driver_picks import flavor_for
 from doctor.plan.host_state import HostState, read_host
 from doctor.plan.pick import DRIVER, Pick
-from doctor.plan.role_vars import UndecidedError
+from doctor.plan.role_vars import ByHandError, UndecidedError
 
 if TYPE_CHECKING:
     from doctor.facts.tree import Facts
@@ -90,7 +90,9 @@ def choose(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> Driver
 def driver_version(target: Mapping[str, Target]) -> DriverVersion:
     """The driver's version in the target. UndecidedError when there is none."""
     row = target.get(DRIVER)
-    version = DriverVersion.maybe(row.want) if row is not None else None
+    if row is None:
+        raise ByHandError("no driver is wanted of this host: --want driver")
+    version = DriverVersion.maybe(row.want)
     if version is None:
         raise UndecidedError("the target names no exact driver version")
     return version

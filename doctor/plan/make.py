@@ -157,7 +157,7 @@ def _planned(
     if not any(row.change for row in target if row.thing == DRIVER):
         setting = msgspec.structs.replace(setting, vain=ANOTHER_DRIVER)
     todo = plan_steps(drafts(catalog, solution, target, setting.folder), findings, setting, told)
-    if problem.state.nvidia_repository is False and needs_repository(todo, problem.state):
+    if problem.state.nvidia_repository is not True and needs_repository(todo, problem.state):
         added = drafts(catalog, solution, target, setting.folder, with_repository=True)
         todo = plan_steps(added, findings, setting, told)
     todo = from_folder(todo, setting.folder)

@@ -16,7 +16,7 @@ from doctor.checks.finding import Finding, Severity
 from doctor.plan.folder import Folder
 from doctor.plan.model import Step
 from doctor.plan.remedy import RANK, Remedy, answering, before
-from doctor.plan.role_vars import UndecidedError
+from doctor.plan.role_vars import ByHandError, UndecidedError
 
 ORDER = (
     "release_hold kernel_headers nvidia_repo nouveau_off nvidia_driver fabric_manager driver_lock persistence "
@@ -76,6 +76,10 @@ def plan_steps(
                 _join(steps, _by_hand(finding), finding)
             continue
         step = steps.get(remedy.name) or _from_remedy(remedy, values)
+        if step is None:
+            if finding.severity is Severity.ERROR or asked_for:
+                _join(steps, _by_hand(finding), finding)
+            continue
         if step.remedy is None and finding.fix is not None and step.command is None:
             step = msgspec.structs.replace(step, command=finding.fix.command)
         _join(steps, step, finding)
@@ -111,7 +115,9 @@ def _drafted(draft: Step, setting: Setting, values: Values) -> Step:
     if setting.outside is not None or setting.family not in remedy.families:
         return msgspec.structs.replace(draft, remedy=None)
     told = draft.vars or _told(remedy, values)
-    if isinstance(told, str):
+    if isinstance(told, ByHandError):
+        return msgspec.structs.replace(draft, remedy=None, changes=[*draft.changes, str(told)])
+    if isinstance(told, UndecidedError):
         return _undecided(draft, told)
     return msgspec.structs.replace(
         draft,
@@ -129,7 +135,8 @@ def _disturbance(draft: Step, remedy: Remedy) -> Any:
     return remedy.disturbs
 
 
-def _from_remedy(remedy: Remedy, values: Values) -> Step:
+def _from_remedy(remedy: Remedy, values: Values) -> Step | None:
+    """The role's step; None where it is a person's."""
     step = Step(
         id=remedy.name,
         remedy=remedy.name,
@@ -139,19 +146,21 @@ def _from_remedy(remedy: Remedy, values: Values) -> Step:
         changes=[remedy.say],
     )
     told = _told(remedy, values)
-    if isinstance(told, str):
+    if isinstance(told, ByHandError):
+        return None
+    if isinstance(told, UndecidedError):
         return _undecided(step, told)
     return msgspec.structs.replace(step, vars=told)
 
 
-def _told(remedy: Remedy, values: Values) -> dict[str, Any] | str:
+def _told(remedy: Remedy, values: Values) -> dict[str, Any] | UndecidedError:
     try:
         return values(remedy)
     except UndecidedError as reason:
-        return str(reason)
+        return reason
 
 
-def _undecided(step: Step, reason: str) -> Step:
+def _undecided(step: Step, reason: UndecidedError) -> Step:
     """What rests on something unseen is never done by a role."""
     return msgspec.structs.replace(
         step, remedy=None, changes=[*step.changes, f"not decided: {reason}"]

@@ -23,6 +23,10 @@ class UndecidedError(Exception):
     """A role cannot be told what it needs; the reason is for people."""
 
 
+class ByHandError(UndecidedError):
+    """Decided, and a person's: what would be changed is somebody's own, or was not wanted."""
+
+
 def values(
     role: str,
     required: list[str],

@@ -125,7 +125,7 @@ class _Steps:
                 changes=[f"{self.state.outside}; there, install driver {row.want}"],
             )
             return
-        packages, origin = self._driver_packages(row)
+        packages, origin, flavor = self._driver_packages(row)
         if self.state.driver_held:
             yield self._unhold()
         if self.state.headers is False:
@@ -159,6 +159,8 @@ class _Steps:
         yield _step("nvidia_driver", disturbs, "driver", changes)
         lock = self.state.distribution.branch_lock if self.state.distribution else None
         branch = row.want.partition(".")[0]
+        if lock and flavor == "proprietary":
+            lock = lock.replace("<branch>-open", "<branch>-dkms")
         said = f"hold the driver on branch {branch}" + (
             f": {lock.replace('<branch>', branch)}" if lock else ""
         )
@@ -202,8 +204,8 @@ class _Steps:
             ],
         )
 
-    def _driver_packages(self, row: Target) -> tuple[str, str | None]:
-        """The packages in words, and where they come from."""
+    def _driver_packages(self, row: Target) -> tuple[str, str | None, str | None]:
+        """The packages in words, where they come from, and their flavour."""
         pick = self.solution.picks[DRIVER]
         flavor = flavor_for(pick, self.state, self.matrix)
         distribution = self.state.distribution
@@ -211,18 +213,24 @@ class _Steps:
             return (
                 f"the packages for {self.state.os_name or 'this system'} are not in the matrix",
                 None,
+                flavor,
             )
         branch = pick.data[1].branch if pick.data[1] is not None else None
         chosen = package_row(self.state, self.matrix, flavor, branch)
         if chosen is None:
-            return f"the matrix names no {flavor} driver packages for {distribution.name}", None
-        stream = f" (after dnf module enable {chosen.dnf_stream})" if chosen.dnf_stream else ""
+            said = f"the matrix names no {flavor} driver packages for {distribution.name}"
+            return said, None, flavor
+        own = f"{branch.raw}-{'open' if flavor == 'open' else 'dkms'}" if branch else None
+        stream = (
+            f" (after dnf module enable nvidia-driver:{own})" if chosen.dnf_stream and own else ""
+        )
         where = (
             "NVIDIA's repository" if chosen.archive == "nvidia" else "the distribution's archive"
         )
         return (
             f"install {' '.join(chosen.packages)} from {where}, held to {row.want}{stream}",
             chosen.archive,
+            flavor,
         )
 
     def _toolkit(self, row: Target) -> Step:

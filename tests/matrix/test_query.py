@@ -329,7 +329,9 @@ def test_driver_packages(shipped):
     archive = query.driver_packages(shipped, noble, flavor="open", archive="distribution")
     assert "nvidia-driver-580-server-open" in {p for row in archive for p in row.packages}
     rocky = query.distribution(shipped, "rocky", "10.1")
-    (only,) = query.driver_packages(shipped, rocky)
+    (old,) = query.driver_packages(shipped, rocky, flavor="proprietary")
+    assert old.packages == ("cuda-drivers",)
+    (only,) = query.driver_packages(shipped, rocky, flavor="open")
     assert only.packages == ("nvidia-open",)
     assert only.dnf_stream is None
 

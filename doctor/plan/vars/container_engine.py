@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from doctor.facts.model import Known, known_or
 from doctor.plan.pick import ENGINE
-from doctor.plan.role_vars import UndecidedError
+from doctor.plan.role_vars import ByHandError
 
 DOCKERS = (
     ("docker-ce", ["docker-ce", "docker-ce-cli", "containerd.io"]),
@@ -27,7 +27,7 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
     installed = known_or(facts.packages.installed, {})
     origin = facts.container.docker_from
     if isinstance(origin, Known) and origin.value not in ("apt", "dnf"):
-        raise UndecidedError(f"this Docker comes from {origin.value}: it is its owner's")
+        raise ByHandError(f"this Docker comes from {origin.value}: it is its owner's")
     row = target.get(ENGINE)
     wanted = row.want.partition(" ")[0].lower() if row is not None else "docker"
     for sign, packages in DOCKERS:

@@ -9,7 +9,7 @@ from doctor.facts.model import Known, known_or
 from doctor.facts.versions import Pep440Version
 from doctor.matrix import query, want_query
 from doctor.plan.pick import TOOLKIT
-from doctor.plan.role_vars import UndecidedError
+from doctor.plan.role_vars import ByHandError, UndecidedError
 
 PACKAGES = [
     "nvidia-container-toolkit",
@@ -28,9 +28,9 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
     """What the role is told."""
     origin = facts.container.docker_from
     if isinstance(origin, Known) and origin.value in ("snap", "desktop"):
-        raise UndecidedError(f"Docker from {origin.value} does not take the toolkit's runtime")
+        raise ByHandError(f"Docker from {origin.value} does not take the toolkit's runtime")
     if known_or(facts.container.docker_rootless, False):
-        raise UndecidedError("a rootless Docker is its owner's to configure")
+        raise ByHandError("a rootless Docker is its owner's to configure")
     found: dict[str, Any] = {
         "container_toolkit_version": _version(facts, target, matrix),
         "container_toolkit_packages": PACKAGES,
