@@ -173,13 +173,16 @@ def read_bytes(file: Path, largest: int) -> bytes:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise UsageError(f"{file.name}: {error.strerror}", "audit the host again") from None
-    with os.fdopen(handle, "rb") as opened:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise UsageError(f"{file.name} is not a file", "audit the host again")
         if found.st_size > largest:
             raise UsageError(f"{file.name} has {found.st_size} bytes", "audit the host again")
-        return opened.read()
+        with os.fdopen(handle, "rb", closefd=False) as opened:
+            return opened.read()
+    finally:
+        os.close(handle)
 
 
 def _gather(folder: Path) -> FleetReport:
