@@ -182,11 +182,18 @@ def _failed(ctx: Context, spec: str, message: str) -> StageFailed:
         "not-installed",
         TITLE,
         message,
-        tail(ctx.folder / LOG),
+        said_by_pip(tail(ctx.folder / LOG)),
         LOG,
         want=f"{spec} from the configured package indexes",
         say="see that pip reaches a package index with this version, and that there is room for some gigabytes",
     )
+
+
+def said_by_pip(log: str) -> str:
+    """What pip told people, out of the log of all it did: its errors, else its last lines."""
+    lines = [line.partition(" ")[2] for line in log.splitlines()]
+    told = [line for line in lines if line.startswith(("ERROR:", "WARNING: Retrying"))]
+    return "\n".join(dict.fromkeys(told or lines[-20:]))
 
 
 def _not_planned(name: str, message: str, spec: str, sources: Sequence[Citation]) -> StageFailed:
