@@ -22,9 +22,10 @@ EXPORTS = tuple(SUFFIXES)
 
 def report_of(state: ViewState, as_of: date | None = None) -> Report:
     """The report that the check made."""
-    from doctor import __version__, engine
+    from doctor import __version__
     from doctor.checks.verdict import verdict
     from doctor.exit_codes import code_for
+    from doctor.facts.identity import host_name, unseen_facts
     from doctor.facts.tree import decode
 
     findings = [state.findings[id] for id in sorted(state.findings)]
@@ -33,14 +34,14 @@ def report_of(state: ViewState, as_of: date | None = None) -> Report:
     facts = decode(state.facts)
     return Report(
         doctor=__version__,
-        host=engine.host_name(facts, state.source),
+        host=host_name(facts, state.source),
         judged_as_of=day.isoformat(),
         verdict=said,
         exit_code=int(code_for(said)),
         next=next_step(findings),
         findings=findings,
         facts=state.facts,
-        unseen=engine.unseen_facts(facts, state.facts),
+        unseen=unseen_facts(facts, state.facts),
         timing_ms={
             f"probe.{item.area}": item.ms for item in state.probes.values() if item.ms is not None
         },
@@ -75,10 +76,10 @@ class HostNames:
         return self._of(id(area), state.source)
 
     def _read(self, key: int, source: str) -> HostName:
-        from doctor import engine
+        from doctor.facts.identity import host_name
         from doctor.facts.tree import decode
 
-        return engine.host_name(decode({"host": self._facts[key]}), source)
+        return host_name(decode({"host": self._facts[key]}), source)
 
 
 def export(report: Report, path: Path) -> None:

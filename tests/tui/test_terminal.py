@@ -97,3 +97,33 @@ def test_a_terminal_of_another_encoding_gets_letters(terminal: Terminal) -> None
     assert "x FAIL" in shown
     terminal.keys("q")
     assert terminal.ended() == "rc=0"
+
+
+def test_inline_is_a_short_panel_that_leaves_nothing(terminal: Terminal) -> None:
+    terminal.open(f"echo BEFORE; {doctor('tui', '--inline', '--demo', 'nouveau')}", 80, 30)
+    shown = terminal.until("driver.gpu-held-by-other-module")
+    assert "BEFORE" in shown, "it stands under what was there"
+    assert len(shown.rstrip().splitlines()) < 20
+    terminal.keys("j", "2")
+    terminal.until("a working driver")
+    terminal.keys("?")
+    terminal.until("Everywhere")
+    terminal.keys("Escape", "q")
+    assert terminal.ended() == "rc=0"
+    assert "Filter" not in terminal.screen()
+
+
+def test_a_fleet_is_walked_through(terminal: Terminal) -> None:
+    terminal.open(doctor("tui", "--demo", "fleet"))
+    terminal.until("AUDITING")
+    terminal.until("3 not audited", 90)
+    terminal.until(lambda shown: "AUDITING" not in shown, 60)
+    terminal.keys("/", *"library-mismatch", "Enter")
+    terminal.until('holding "library-mismatch"')
+    terminal.keys("Enter")
+    terminal.until("fleet: h100-11")
+    terminal.until("the loaded module is 580.95.05")
+    terminal.keys("Escape", "o")
+    terminal.until("Root causes")
+    terminal.keys("q")
+    assert terminal.ended() == "rc=0"

@@ -43,6 +43,7 @@ ENDING = 60.0
     show_default=True,
     help="With --serve; 0 takes a free one.",
 )
+@click.option("--inline", is_flag=True, help="A short panel under the prompt.")
 @click.option("--read-only", is_flag=True, hidden=True)
 def tui(
     origin: str | None,
@@ -54,12 +55,15 @@ def tui(
     as_of: str | None,
     serve: bool,
     port: int,
+    inline: bool,
     read_only: bool,
 ) -> int:
     """Open the host's verdict in the terminal: findings, evidence, plan, fix, smoke, matrix."""
     if demo == "list":
         return _list_demos()
     _one_of(origin, replay, demo)
+    if serve and inline:
+        raise UsageError("--serve and --inline exclude each other", "name one")
     if serve:
         return _serve(port)
     if not (read_only or (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty())):
@@ -69,7 +73,7 @@ def tui(
     from doctor.tui.look import wants_plain
 
     app = DoctorApp(shown, read_only=read_only, plain=wants_plain())
-    code = app.run()
+    code = app.run(inline=inline)
     if app.crashed is not None:
         raise app.crashed
     job = app.bridge.job
