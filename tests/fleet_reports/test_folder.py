@@ -106,7 +106,7 @@ def test_the_file_named_in_a_line_is_not_believed(tmp_path: Path) -> None:
     lines = [msgspec.structs.replace(line, file="/etc/passwd") for line in kept.fleet.hosts]
     kept.fleet = msgspec.structs.replace(kept.fleet, hosts=lines)
     found = _store(tmp_path, kept)
-    assert [report.host.name for _, report in found.reports() if report][0] == "gpu-1"
+    assert next(report.host.name for _, report in found.reports() if report) == "gpu-1"
 
 
 TEXTS = st.text(max_size=30) | st.sampled_from(
