@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from doctor import __version__
-from doctor.checks import base
+from doctor.checks import asked, base
 from doctor.checks.evaluate import evaluate
-from doctor.checks.finding import Finding, Outcome
+from doctor.checks.finding import Outcome
 from doctor.checks.knowledge import Knowledge
 from doctor.checks.verdict import verdict
 from doctor.events import (
@@ -29,9 +29,9 @@ from doctor.events import (
     ignore,
 )
 from doctor.exit_codes import code_for
-from doctor.facts.identity import HostName, Unseen
-from doctor.facts.model import Known, Unknown
-from doctor.facts.tree import AREAS, Facts, decode
+from doctor.facts.identity import host_name, unseen_facts
+from doctor.facts.model import Known
+from doctor.facts.tree import AREAS, decode
 from doctor.probes import registry
 from doctor.probes.source import Source, ThisHost
 from doctor.redact import redact_tree
@@ -124,19 +124,40 @@ def check(source: Source, options: Options, emit: Emit = ignore) -> Report:
         probing = start_probes(source, None, tell)
         checks = chosen(options)
     else:
-        checks = chosen(options)
+        checks = chosen(options, needs=source.may_wait)
         probing = start_probes(source, areas_of(checks), tell)
     knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
     if checks:
         knowledge.preload()
         _rehearse(probing, checks, knowledge)
     envelope = probing.result()
+    if options.only is not None and not source.may_wait:
+        checks = _with_needs(source, checks, envelope, knowledge, options, tell)
     timing = {"probes": _since(started)} | {
         f"probe.{k}": v for k, v in envelope["timing_ms"].items()
     }
     report = judge(envelope["facts"], checks, knowledge, options, tell)
     timing["all"] = _since(started)
     return msgspec.structs.replace(report, timing_ms=timing)
+
+
+def _with_needs(
+    source: Source,
+    checks: dict[str, base.Check],
+    envelope: dict[str, Any],
+    knowledge: Knowledge,
+    options: Options,
+    emit: Callable[[Any], None],
+) -> dict[str, base.Check]:
+    """The checks asked for and, where one of them did not pass, what they need; its areas are added to the envelope."""
+    if not asked.unsettled(evaluate(checks, decode(envelope["facts"]), knowledge)):
+        return checks
+    checks = chosen(options)
+    more = [area for area in areas_of(checks) if area not in envelope["facts"]]
+    added = start_probes(source, more, emit).result()
+    envelope["facts"].update(added["facts"])
+    envelope["timing_ms"].update(added["timing_ms"])
+    return checks
 
 
 def _rehearse(
@@ -161,7 +182,7 @@ def judge(
     if options.waivers is not None:
         findings = options.waivers.apply(findings, options.as_of)
     if options.only is not None:
-        findings = _asked_for(findings, options.only)
+        findings = asked.shown(findings, checks, options.only)
     for finding in findings:
         emit(CheckFinished(finding=msgspec.to_builtins(finding)))
     said = verdict(findings)
@@ -182,12 +203,12 @@ def judge(
     )
 
 
-def chosen(options: Options) -> dict[str, base.Check]:
+def chosen(options: Options, *, needs: bool = True) -> dict[str, base.Check]:
     """The checks to run; with `only`, these and what they need. Those of a wish are left out where nothing is wished."""
     from doctor.checks.yaml_rules import rules
 
     if options.only is not None:
-        return base.selected_checks(options.only, rules(options.overlays))
+        return base.selected_checks(options.only, rules(options.overlays), needs=needs)
     return base.all_checks(rules(options.overlays), without=() if options.wants else (WISH,))
 
 
@@ -199,51 +220,9 @@ def every_check(overlays: tuple[Path, ...] = ()) -> dict[str, base.Check]:
 
 
 def areas_of(checks: dict[str, base.Check]) -> list[str]:
-    """The probe areas whose facts these checks read."""
-    return sorted({path.partition(".")[0] for item in checks.values() for path in item.reads})
-
-
-def _asked_for(findings: list[Finding], pattern: str) -> list[Finding]:
-    """What was asked for, and of what it needs only what did not pass."""
-    from fnmatch import fnmatchcase
-
-    return [
-        item
-        for item in findings
-        if fnmatchcase(item.id, pattern) or item.outcome not in (Outcome.PASS, Outcome.SKIP)
-    ]
-
-
-def unseen_facts(facts: Facts, raw: dict[str, Any]) -> list[Unseen]:
-    """Every fact of the areas that were looked at and could not be seen."""
-    found = []
-    for area, kind in AREAS.items():
-        if area not in raw:
-            continue
-        for name in kind.__struct_fields__:
-            fact = getattr(getattr(facts, area), name)
-            if isinstance(fact, Unknown):
-                found.append(Unseen(fact=f"{area}.{name}", reason=fact.reason))
-    return found
-
-
-def host_name(facts: Facts, label: str) -> HostName:
-    """What the host is called, by its own facts."""
-
-    def text(fact: Any) -> str:
-        return str(fact.value) if isinstance(fact, Known) else ""
-
-    platform = text(facts.host.hardware)
-    inside = text(facts.host.container)
-    if inside and inside != "none":
-        platform = f"{platform or 'unknown hardware'}, in {inside}"
-    pretty = ""
-    for line in text(facts.host.os_release).splitlines():
-        if line.startswith("PRETTY_NAME="):
-            pretty = line.partition("=")[2].strip().strip("\"'")
-    return HostName(
-        name=text(facts.host.name), source=label, platform=platform, distribution=pretty
-    )
+    """The probe areas whose facts these checks read, and the one that says what host it is; none for no checks."""
+    read = {path.partition(".")[0] for item in checks.values() for path in item.reads}
+    return sorted(read | {"host"}) if checks else []
 
 
 def _since(started: float) -> int:

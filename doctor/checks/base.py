@@ -176,11 +176,13 @@ def all_checks(rules: Iterable[Check] = (), *, without: Sequence[str] = ()) -> d
     return _joined(found, rules)
 
 
-def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Check]:
+def selected_checks(
+    pattern: str, rules: Iterable[Check] = (), *, needs: bool = True
+) -> dict[str, Check]:
     """Checks whose id matches the glob, with all they need; imports only the modules these are in, and those tried before."""
     first = pattern.partition(".")[0]
     if any(mark in first for mark in "*?["):
-        return _closure(all_checks(rules), pattern)
+        return _closure(all_checks(rules), pattern, needs)
     ruled = {rule.id: rule for rule in rules}
     if any(mark in pattern for mark in "*?["):
         _load(first)
@@ -197,7 +199,7 @@ def selected_checks(pattern: str, rules: Iterable[Check] = ()) -> dict[str, Chec
         if id not in found:
             _load_until(id, ruled)
             found = {**_REGISTERED, **found}
-        if id in found:
+        if id in found and needs:
             pending += list(found[id].needs)
     return {id: found[id] for id in sorted(seen) if id in found}
 
@@ -210,14 +212,14 @@ def _load_until(id: str, ruled: Mapping[str, Check]) -> None:
         importlib.import_module(f"doctor.checks.areas.{name}")
 
 
-def _closure(found: dict[str, Check], pattern: str) -> dict[str, Check]:
+def _closure(found: dict[str, Check], pattern: str, needs: bool) -> dict[str, Check]:
     chosen: dict[str, Check] = {}
     pending = [id for id in found if fnmatchcase(id, pattern)]
     while pending:
         id = pending.pop()
         if id in found and id not in chosen:
             chosen[id] = found[id]
-            pending += list(found[id].needs)
+            pending += list(found[id].needs) if needs else []
     return chosen
 
 
