@@ -297,8 +297,9 @@ class _Audit:
 
     def _give(self, collection: Collection, pool: Pool) -> None:
         for raw, seconds in collection.arrived(_backlog() - pool.waiting):
-            groups = self._inventory.hosts[raw.host]
-            pool.give(Host(name=raw.host, groups=groups, origin=Said(raw=raw, seconds=seconds)))
+            name = raw.host
+            said = Said(raw=raw, seconds=seconds, recording=name in self._inventory.recorded)
+            pool.give(Host(name=name, groups=self._inventory.hosts[name], origin=said))
 
     def _take(self, pool: Pool, seconds: float) -> bool:
         """Everything that is judged by now; whether there was anything."""

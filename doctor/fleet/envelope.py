@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
 from typing import Any, Literal
 
@@ -61,8 +62,8 @@ class Refused(Exception):
     """What is wrong with an answer."""
 
 
-def read(raw: Raw, word: str, deadline: int) -> Answered | NotAudited:
-    """What a host said when it was asked with `word`."""
+def read(raw: Raw, word: str, deadline: int, recording: bool = False) -> Answered | NotAudited:
+    """What a host said when it was asked with `word`; `recording`: whether its inventory tells the probe to look at one."""
     if raw.kind == "unreachable":
         return NotAudited(state="unreachable", reason=own_words(raw.msg) or "no connection")
     if raw.timed_out:
@@ -75,8 +76,7 @@ def read(raw: Raw, word: str, deadline: int) -> Answered | NotAudited:
         packed = marked(raw.stdout, word)
         if packed is None:
             return _silent(raw)
-        document = unpack(packed)
-        return answered(document)
+        return answered(unpack(packed), recording)
     except Refused as error:
         return NotAudited(state="refused", reason=str(error))
 
@@ -162,8 +162,8 @@ def _bounded(value: Any) -> None:
     raise Refused(f"its answer is nested more than {DEEPEST} deep")
 
 
-def answered(document: Any) -> Answered | NotAudited:
-    """An envelope of this very version, every fact of the type it must have."""
+def answered(document: Any, recording: bool) -> Answered | NotAudited:
+    """An envelope of this very version, of this very host, every fact of the type it must have."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise Refused("its answer is not an envelope of facts")
     made_by = document.get("doctor")
@@ -175,14 +175,26 @@ def answered(document: Any) -> Answered | NotAudited:
     if not isinstance(facts, dict):
         raise Refused("its answer has no facts")
     typed(facts)
-    recording = document.get("recording")
-    if recording is not None and not isinstance(recording, str):
-        raise Refused("its answer names no readable recording")
+    _printable(facts["host"])
+    looked_at = document.get("recording")
+    if not isinstance(looked_at, str if recording else type(None)):
+        raise Refused(f"it looked at {'itself' if recording else 'a recording'}")
     return Answered(
         facts=facts,
-        source="live" if recording is None else recording,
+        source=looked_at if isinstance(looked_at, str) else "live",
         recorded_at=str(document.get("recorded_at", "")),
     )
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _printable(area: Any) -> None:
+    """What a host says of itself, its name above all, has no control characters on any honest host. Logs elsewhere may have."""
+    for name, fact in area.items():
+        value = fact.get("value") if isinstance(fact, dict) else None
+        if isinstance(value, str) and _CONTROL.search(value):
+            raise Refused(f"its host.{name} has control characters: {own_words(value)[:80]}")
 
 
 def typed(facts: dict[str, Any]) -> None:

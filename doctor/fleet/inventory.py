@@ -34,6 +34,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Inventory name -> groups, without all and ungrouped."""
     recordings: dict[str, str] = {}
     """Name -> its recording or file of facts, where no Ansible is asked."""
+    recorded: frozenset[str] = frozenset()
+    """Hosts whose probe looks at a recording there, by the variable doctor_recording."""
     unsafe: dict[str, str] = {}
     """Name -> the variable that would switch host-key checking off."""
 
@@ -104,6 +106,7 @@ def _asked(given: Sequence[str], limit: str | None) -> Inventory:
         label=label,
         sources=sources,
         hosts=hosts,
+        recorded=frozenset(host for host in hosts if "doctor_recording" in variables.get(host, {})),
         unsafe=_unsafe(hosts, variables, _unsafe_setting(config)),
     )
 

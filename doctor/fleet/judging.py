@@ -59,6 +59,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
 
     raw: Raw
     seconds: float
+    recording: bool = False
+    """Whether the probe was sent to look at a recording there."""
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +103,7 @@ class Judge:
             waivers = waivers_file.read(Path(rules.waivers))
         self.rules = rules
         self.names = frozenset(rules.names)
+        self.short = frozenset(_short(name) for name in rules.names)
         self.options = engine.Options(
             as_of=date.fromisoformat(rules.as_of),
             fail_on=rules.fail_on,
@@ -132,8 +135,9 @@ class Judge:
     def _judge(self, host: Host, seconds: float) -> Judged:
         answered = 0.0
         if isinstance(host.origin, Said):
-            found = read(host.origin.raw, self.rules.word, self.rules.deadline)
-            answered = host.origin.raw.at
+            said = host.origin
+            found = read(said.raw, self.rules.word, self.rules.deadline, said.recording)
+            answered = said.raw.at
         else:
             found = from_file(host.origin.path)
         if isinstance(found, NotAudited):
@@ -151,14 +155,10 @@ class Judge:
         options = msgspec.structs.replace(self.options, label=found.source, as_of=knowledge.as_of)
         report = engine.judge(redact_tree(found.facts), self.checks, knowledge, options)
         said = report.host.name
-        line = line_of(
-            report,
-            host.name,
-            host.groups,
-            seconds,
-            answered=answered or None,
-            reason=self._odd(host, said),
-        )
+        if isinstance(host.origin, Said) and another(said, host.name, self.names, self.short):
+            why = f"it calls itself {own_words(said)}, which is another host of the inventory"
+            return Judged(line=_line(host, "refused", why, seconds))
+        line = line_of(report, host.name, host.groups, seconds, answered=answered or None)
         # identity is the inventory's name; what the host calls itself is only said
         report = msgspec.structs.replace(
             report, host=msgspec.structs.replace(report.host, name=host.name)
@@ -187,11 +187,18 @@ class Judge:
         knowledge.matrix = self.knowledge.matrix
         return knowledge
 
-    def _odd(self, host: Host, said: str) -> str:
-        """A host that calls itself like another one of the inventory may be that one, or lie."""
-        if said != host.name and said in self.names:
-            return f"it calls itself {own_words(said)}, which is another host of the inventory"
-        return ""
+
+def another(said: str, name: str, names: frozenset[str], short: frozenset[str]) -> bool:
+    """Whether a host calls itself like another one of the inventory, by the whole name or its first word."""
+    own = {name, _short(name)}
+    if not said or said in own or _short(said) in own:
+        return False
+    return said in names or _short(said) in short
+
+
+def _short(name: str) -> str:
+    first = name.partition(".")[0]
+    return name if first.isdigit() else first
 
 
 def _line(host: Host, state: Any, reason: str, seconds: float = 0.0) -> HostLine:
