@@ -49,6 +49,7 @@
   };
 
   function filter() {
+    const started = performance.now();
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const standings = new Set(boxes.filter((box) => box.checked).map((box) => box.value));
     const group = groupBox ? groupBox.value : "";
@@ -64,6 +65,8 @@
     shown.sort((a, b) => (sorted.up ? 1 : -1) * compare(a, b) || order.compare(a.name, b.name));
     first = 0;
     show();
+    $("sheet").getBoundingClientRect();  // so that laying out counts too
+    $("shown").title = `${(performance.now() - started).toFixed(1)} ms`;
   }
 
   function element(tag, content, attributes = {}) {
