@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from doctor import engine
 from doctor.cli.sources import open_source
+from doctor.fleet import golden
+from doctor.fleet.aggregate import Gathering
+from doctor.fleet.compare import changes
+from doctor.fleet.export import to_jsonl
+from doctor.fleet.line import line_of
 from doctor.probes.recordings import record
-from doctor.report import json_, text
+from doctor.report import json_
+from doctor.report.formats import FORMATS, of_fleet, of_host
 from doctor.report.model import Report
+from doctor.report.text import Look
+from tests.fleet_reports.sample import Small, finish
 from tests.recording import planted
 
 
@@ -40,18 +49,48 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return engine.check(opened.source, engine.Options(as_of=opened.as_of))
 
 
-@pytest.mark.parametrize("secret", planted.SECRETS)
-def test_no_secret_is_in_the_json_report(report: Report, secret: str) -> None:
-    shown = json_.render(report)
-    at = shown.find(secret)
-    assert at < 0, shown[max(0, at - 120) : at + 60]
+@pytest.fixture(scope="module")
+def audit(report: Report) -> Small:
+    """An audit of it, before and after one of its traits changed."""
+    gathering = Gathering()
+    for name in ("a", "b", "c", "d"):
+        gathering.add(line_of(report, name, ["rack"], 1.0), report)
+    fleet = finish(gathering)
+    now = {line.name: line for line in fleet.hosts}
+    earlier = now | {"a": msgspec.structs.replace(now["a"], traits={}, verdict="healthy")}
+    seen = msgspec.structs.replace(fleet, before="x", changes=changes(earlier, now))
+    return Small(seen, dict.fromkeys(now, report))
 
 
-@pytest.mark.parametrize("secret", planted.SECRETS)
-def test_no_secret_is_in_the_text(report: Report, secret: str) -> None:
-    look = text.Look(color=False, unicode=True, width=100, verbose=True)
-    assert secret not in text.render(report, look)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_no_secret_is_in_any_format_of_one_host(report: Report, format_: str) -> None:
+    _holds_none(of_host(report, format_, Look(width=100, verbose=True)))
 
 
-def test_identity_stays_in_a_report(report: Report) -> None:
+@pytest.mark.parametrize("format_", FORMATS)
+def test_no_secret_is_in_any_format_of_a_fleet(audit: Small, format_: str) -> None:
+    _holds_none("".join(of_fleet(audit, format_, Look(width=100, verbose=True))))
+
+
+def test_no_secret_is_exported_learned_or_kept(audit: Small) -> None:
+    _holds_none("".join(to_jsonl(audit)))
+    _holds_none(golden.write(golden.of_host(next(audit.lines()), "2026-11-30")))
+    _holds_none(msgspec.json.encode(list(audit.lines())).decode())
+
+
+def test_a_planted_secret_is_found_where_there_is_one(audit: Small) -> None:
+    line = msgspec.structs.replace(next(audit.lines()), reason=planted.SECRETS[0])
+    spoilt = Small(msgspec.structs.replace(audit.fleet, hosts=[line]), {})
+    with pytest.raises(AssertionError):
+        _holds_none("".join(of_fleet(spoilt, "csv", Look())))
+
+
+def _holds_none(shown: str) -> None:
+    for secret in planted.SECRETS:
+        at = shown.find(secret)
+        assert at < 0, shown[max(0, at - 120) : at + 60]
+
+
+def test_identity_stays_in_a_report(report: Report, audit: Small) -> None:
     assert planted.HOST in json_.render(report)
+    assert planted.HOST in "".join(of_fleet(audit, "json", Look()))
