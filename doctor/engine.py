@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,6 +72,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     overlays: tuple[Path, ...] = ()
     wants: tuple[Any, ...] = ()
     waivers: Any = None
+    names: tuple[str, ...] = ()
+    """What the host is called in an inventory, and its groups there; of one host alone, its own name."""
 
 
 class Clock:
@@ -179,8 +182,11 @@ def judge(
     facts = decode(raw)
     emit(FactsReady(facts=raw))
     findings = evaluate(checks, facts, knowledge)
-    if options.waivers is not None:
-        findings = options.waivers.apply(findings, options.as_of)
+    waivers = _waivers(knowledge, options)
+    if waivers is not None:
+        names = options.names or (host_name(facts, options.label).name,)
+        every = partial(every_check, options.overlays)
+        findings = waivers.apply(findings, options.as_of, names, every)
     if options.only is not None:
         findings = asked.shown(findings, checks, options.only)
     for finding in findings:
@@ -201,6 +207,16 @@ def judge(
         unseen=unseen_facts(facts, raw),
         timing_ms={},
     )
+
+
+def _waivers(knowledge: Knowledge, options: Options) -> Any:
+    """Those of the file and those of the site's overlays; None where there are none."""
+    of_site = knowledge.matrix.waivers if options.overlays else ()
+    if not of_site:
+        return options.waivers
+    from doctor.checks.waivers import Waivers
+
+    return (options.waivers or Waivers(())) + of_site
 
 
 def chosen(options: Options, *, needs: bool = True) -> dict[str, base.Check]:

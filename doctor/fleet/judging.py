@@ -152,7 +152,12 @@ class Judge:
         from doctor.redact import redact_tree
 
         knowledge = self._as_of(found)
-        options = msgspec.structs.replace(self.options, label=found.source, as_of=knowledge.as_of)
+        options = msgspec.structs.replace(
+            self.options,
+            label=found.source,
+            as_of=knowledge.as_of,
+            names=(host.name, *host.groups),
+        )
         report = engine.judge(redact_tree(found.facts), self.checks, knowledge, options)
         said = report.host.name
         if isinstance(host.origin, Said) and another(said, host.name, self.names, self.short):

@@ -127,6 +127,8 @@ class Waiver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reason: str
     owner: str
     expires: datetime.date
+    hosts: list[str] = []
+    """Globs over inventory names and groups, or over the name of the one host that is checked; empty: all."""
 
 
 class Statement(Row, frozen=True, kw_only=True):
