@@ -70,6 +70,17 @@ def test_json_is_the_contract() -> None:
     assert list(json.loads(shown)) == list(FleetReport.__struct_fields__)
 
 
+def test_json_fits_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    import jsonschema
+
+    from doctor.cli.main import run
+
+    assert run(["schema", "fleet"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(write("json", AUDIT)), schema)
+
+
 def test_json_lines_say_what_they_are() -> None:
     lines = [json.loads(item) for item in write("jsonl", AUDIT).splitlines()]
     kinds = [item["schema"] for item in lines]

@@ -6,7 +6,7 @@ import click
 
 from doctor.cli import console
 
-NAMES = ("facts", "report", "description", "event")
+NAMES = ("facts", "report", "fleet", "golden", "description", "event")
 
 
 @click.command()
@@ -30,6 +30,14 @@ def _schema(name: str) -> dict[str, object]:
         from doctor.report.model import Report
 
         found = msgspec.json.schema(Report)
+    elif name == "fleet":
+        from doctor.fleet.model import FleetReport
+
+        found = msgspec.json.schema(FleetReport)
+    elif name == "golden":
+        from doctor.fleet.golden import Golden
+
+        found = msgspec.json.schema(Golden)
     elif name == "event":
         from doctor.events import AnyEvent
 
