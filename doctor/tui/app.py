@@ -82,6 +82,7 @@ class DoctorApp(App[int]):
         self.DEFAULT_MODE = origin.mode  # type: ignore[misc]
         super().__init__()
         self.origin = origin
+        self.asked_inventory = ""
         self.report_of = origin.report_of or auditing.nowhere
         self.read_only = read_only
         self.wants = origin.wants

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, HostLine, Likeness, Outlier
 from doctor.tui.detail import Lines, command, sources
 from doctor.tui.fleet_rows import stands
 from doctor.tui.fleet_state import standing
 from doctor.tui.row import mark, safe
+
+if TYPE_CHECKING:
+    from doctor.fleet.store import Audit as Kept
 
 NAMED = 200
 """Hosts that are named in a pane; a report has all of them."""
@@ -56,6 +60,23 @@ def host_lines(line: HostLine, outliers: Sequence[Outlier]) -> Lines:
         [(f"{safe(path)}  ", "dim"), (safe(value), "")] for path, value in line.traits.items()
     ]
     return lines
+
+
+def kept_lines(item: Kept) -> Lines:
+    """One audit of the history."""
+    ended = item.finished or "did not end; doctor fleet audit --resume goes on"
+    return [
+        [stands(item.verdict or "unfinished"), (safe(item.inventory), "bold")],
+        [],
+        [("audit    ", "dim"), (safe(item.id), "")],
+        [("began    ", "dim"), (safe(item.started), "")],
+        [("ended    ", "dim"), (safe(ended), "")],
+        [("hosts    ", "dim"), (str(item.hosts), "")],
+        [("reports  ", "dim"), (safe(item.folder), "")],
+        [("by       ", "dim"), (f"doctor {safe(item.doctor)}", "")],
+        [],
+        [("Enter opens it", "command")],
+    ]
 
 
 def waiting_lines(name: str, groups: Iterable[str]) -> Lines:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from doctor.checks.finding import Outcome
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, HostLine, Outlier
 from doctor.tui.fleet_state import ORDER, WAITING, FleetView, counts, faults, standing
 from doctor.tui.row import Part, Row, mark, safe
+
+if TYPE_CHECKING:
+    from doctor.fleet.store import Audit as Kept
 
 Show = Literal["hosts", "findings", "outliers", "across hosts", "changes"]
 SHOWS: tuple[Show, ...] = ("hosts", "findings", "outliers", "across hosts", "changes")
@@ -218,6 +221,26 @@ def _change(number: int, item: Change) -> Row:
     )
     words = f"{item.host} {item.kind} {item.subject} {item.before} {item.after}"
     return Row(f"{number}", parts, words.lower())
+
+
+def kept_rows(audits: Iterable[Kept]) -> list[Row]:
+    """Audits of the history, to open one."""
+    found = list(audits)
+    rows = [
+        Row(
+            item.id,
+            (
+                ("  ", ""),
+                stands(item.verdict or "unfinished"),
+                (f"{safe(item.started[:16]):<18}", ""),
+                (f"{item.hosts:>6} host{'s' * (item.hosts != 1)}  ", ""),
+                (safe(item.inventory), "bold"),
+            ),
+            f"{item.id} {item.verdict} {item.inventory} {item.started}".lower(),
+        )
+        for item in found
+    ]
+    return [_heading("title:kept", "Earlier audits", f"{len(found)}"), *rows] if rows else []
 
 
 def summary(view: FleetView) -> Iterator[Part]:

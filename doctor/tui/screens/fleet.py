@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -15,7 +16,7 @@ from doctor.errors import DoctorError
 from doctor.fleet.model import FleetReport
 from doctor.tui import auditing, fleet_detail
 from doctor.tui.detail import Lines
-from doctor.tui.fleet_head import NONE, fleet_head
+from doctor.tui.fleet_head import fleet_head
 from doctor.tui.fleet_rows import (
     SHOWS,
     HostRows,
@@ -23,6 +24,7 @@ from doctor.tui.fleet_rows import (
     across_rows,
     change_rows,
     fault_rows,
+    kept_rows,
     outlier_rows,
 )
 from doctor.tui.fleet_state import FleetView, faults
@@ -32,6 +34,9 @@ from doctor.tui.state import ViewState
 from doctor.tui.widgets.filter_box import FilterBox
 from doctor.tui.widgets.pane import Pane, content
 from doctor.tui.widgets.row_list import RowList
+
+if TYPE_CHECKING:
+    from doctor.fleet.store import Audit as Kept
 
 EMPTY: dict[Show, str] = {
     "hosts": "The audit has no hosts.",
@@ -71,6 +76,7 @@ class FleetScreen(DoctorScreen):
         self._of: FleetView | None = None
         self._made: dict[tuple[Show, str], list[Row]] = {}
         self._rows: list[Row] = []
+        self._kept: list[Kept] = []
 
     def body(self) -> ComposeResult:
         """Head, list, pane."""
@@ -86,6 +92,18 @@ class FleetScreen(DoctorScreen):
         """The list has the keys; time goes on."""
         self.query_one(RowList).focus()
         self.set_interval(0.5, self._tick)
+        if self.doctor.origin.is_live and not self.doctor.read_only:
+            self._read_history()
+
+    @work(thread=True, exclusive=True, group="history")
+    def _read_history(self) -> None:
+        with contextlib.suppress(DoctorError):  # whoever audits is told; here is only none to open
+            self._kept = auditing.history()
+            self.app.call_from_thread(self._with_history)
+
+    def _with_history(self) -> None:
+        self._made = {}
+        self.show(self.view)
 
     def _tick(self) -> None:
         if self.is_current and self.view.working == auditing.WORK:
@@ -111,7 +129,9 @@ class FleetScreen(DoctorScreen):
             self._of, self._made = fleet, {}
         asked = (self._show, self._having)
         if asked not in self._made:
-            self._made[asked] = self._all_rows(fleet) if fleet is not None else []
+            self._made[asked] = (
+                self._all_rows(fleet) if fleet is not None else kept_rows(self._kept)
+            )
         self._rows = self._made[asked]
 
     def _empty(self, state: ViewState) -> str:
@@ -119,7 +139,8 @@ class FleetScreen(DoctorScreen):
         if failed is not None:
             return safe(failed.message)
         if state.fleet is None:
-            return "Waiting for hosts …" if state.working == auditing.WORK else NONE
+            at_work = state.working == auditing.WORK
+            return "Waiting for hosts …" if at_work else "No earlier audit is kept here."
         if self._show in OF_REPORT and state.fleet.report is None:
             return LATER
         return EMPTY[self._show]
@@ -133,7 +154,8 @@ class FleetScreen(DoctorScreen):
 
     def _title(self, rows: list[Row], filtered: str) -> None:
         number = sum(1 for row in rows if row.selectable)
-        parts: list[Part] = [(self._show.capitalize(), "head"), (f"  {number}", "")]
+        what = "Audits" if self.view.fleet is None else self._show.capitalize()
+        parts: list[Part] = [(what, "head"), (f"  {number}", "")]
         if self._having and self._show == "hosts":
             parts.append((f"  with {safe(self._having)}", "warn"))
         if filtered:
@@ -142,7 +164,11 @@ class FleetScreen(DoctorScreen):
 
     def _detail(self) -> None:
         row, fleet = self.query_one(RowList).row, self.view.fleet
-        lines = self._lines(fleet, row.key) if row is not None and fleet is not None else []
+        lines: Lines = []
+        if row is not None and fleet is not None:
+            lines = self._lines(fleet, row.key)
+        elif row is not None:
+            lines = fleet_detail.kept_lines(next(it for it in self._kept if it.id == row.key))
         self.query_one("#detail", Pane).show(lines, about=row.key if row else "")
 
     def _lines(self, fleet: FleetView, key: str) -> Lines:
@@ -172,7 +198,11 @@ class FleetScreen(DoctorScreen):
     @on(RowList.Chosen, "#rows")
     def _chosen(self, event: RowList.Chosen) -> None:
         row, fleet = event.row, self.view.fleet
-        if row is None or fleet is None:
+        if row is None:
+            return
+        if fleet is None:
+            kept = next(item for item in self._kept if item.id == row.key)
+            auditing.open_kept(self.doctor, kept)
             return
         report = fleet.report
         if self._show == "hosts":
