@@ -67,18 +67,24 @@ class Fleet:
 
     def _mirror(self) -> None:
         with locked("mirror"):
+            label = ("--label", "standin")
+            self.engine.run("network", "prune", "-f", "--filter", "label=standin")
             if self.engine.run("network", "inspect", NETWORK, check=False).returncode:
-                self.engine.run("network", "create", "--internal", NETWORK)
+                self.engine.run("network", "create", "--internal", *label, NETWORK)
             source = image.mirror(self.engine)
             state = self.engine.run(
-                "inspect", "-f", "{{.Config.Image}}", NETWORK + "-mirror", check=False
+                "inspect",
+                "-f",
+                "{{.Config.Image}} {{.State.Running}}",
+                NETWORK + "-mirror",
+                check=False,
             )
-            if state.stdout.strip() == source:
+            if state.stdout.strip() == f"{source} true":
                 return
             self.engine.run("rm", "-fv", NETWORK + "-mirror", check=False)
             aliases = [word for host in VENDORS for word in ("--network-alias", host)]
             self.engine.run(
-                "run", "-d", "--name", NETWORK + "-mirror", "--label", "standin", "--network", NETWORK, *aliases, source
+                "run", "-d", "--name", NETWORK + "-mirror", *label, "--network", NETWORK, *aliases, source
             )  # fmt: skip
 
     @contextlib.contextmanager

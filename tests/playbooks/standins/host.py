@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.playbooks.standins.engine import Engine
+from tests.playbooks.standins.image import HERE, digest
 
 BOOT_S = 60
 H100 = ("2330", "10de:16c1", 85520809984, "NVIDIA H100 80GB HBM3")
-NETWORK = "standin"
+NETWORK = "standin-" + digest(HERE / "mirror", HERE / "mock")
+"""One for each content of the mirror, so that checkouts that share an engine do not take each other's away."""
 DOCTOR = "/opt/gpu-host-doctor/bin/doctor"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import platform
 import shutil
 import subprocess
@@ -73,6 +74,7 @@ def volume(engine: Engine) -> str:
         name = f"standin-doctor-{image.digest(dependencies, mirror, INSTALL, _content(wheel))}"
         with locked("installation"):
             if engine.run("volume", "inspect", name, check=False).returncode == 0:
+                _keep(engine, name, dependencies)
                 return name
             for old in engine.run(
                 "volume", "ls", "-q", "--filter", "name=standin-doctor-"
@@ -92,7 +94,15 @@ def volume(engine: Engine) -> str:
             except BaseException:
                 engine.run("volume", "rm", "-f", name, check=False)
                 raise
+            _keep(engine, name, dependencies)
     return name
+
+
+def _keep(engine: Engine, volume: str, source: str) -> None:
+    """A container that never runs and has this process's number: another session leaves a volume that is in use."""
+    name = f"doctor-{os.getpid()}-0"
+    engine.run("rm", "-f", name, check=False)
+    engine.run("create", "--name", name, "--label", "standin", "-v", f"{volume}:/kept:ro", source, "true")  # fmt: skip
 
 
 def _dependencies(engine: Engine, name: str, below: str, wanted: str) -> None:

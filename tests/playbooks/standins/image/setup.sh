@@ -168,7 +168,7 @@ U
   echo SELINUX=disabled >/etc/selinux/config
   serve
   rpm --import "/etc/pki/rpm-gpg/RPM-GPG-KEY-Rocky-$major"
-  mkdir -p /boot/grub2 /boot/loader/entries
+  mkdir -p /boot/grub2 /boot/loader/entries /usr/lib/firmware
   systemd-machine-id-setup >/dev/null 2>&1 || true
   dnf -q -y --releasever "$major" install rocky-release bash systemd dracut grubby dnf-plugins-core >/dev/null
   local rest=${release%.x86_64}

@@ -64,6 +64,10 @@ def deb(stub, number):
     shutil.rmtree(root)
 
 
+OWNED = ("/usr/share/doc/", "/usr/lib/firmware/nvidia/")
+"""Below these a package owns its folder, so that it goes with the package."""
+
+
 def rpm(stub, number):
     base = pathlib.Path("/tmp/rpm/%d" % number)
     root = base / "root"
@@ -99,6 +103,8 @@ def rpm(stub, number):
         if body:
             lines += [section, body.rstrip(), "exit 0"]
     lines += ["%files"]
+    folders = {str(pathlib.PurePath(path).parent) for path in owned}
+    lines += ['%%dir "%s"' % name for name in sorted(folders) if name.startswith(OWNED)]
     for path in owned:
         kind = "%config(noreplace) " if path in stub.config else ""
         lines.append('%s"%s"' % (kind, path))
