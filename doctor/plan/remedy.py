@@ -26,6 +26,8 @@ class Touches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     paths: list[str] = []
     """Absolute paths or globs. /etc is always saved."""
+    trees: list[str] = []
+    """Folders that it makes and fills, with {variables}: not copied, and taken away whole."""
     packages: list[str] = []
     """Globs over package names."""
     units: list[str] = []
@@ -107,7 +109,8 @@ def read_one(meta: Path) -> Remedy:
         raise DoctorError(f"{meta}: {error}", "see playbooks/README.md") from None
     if remedy.check_mode != "full" and not remedy.check_mode.startswith("partial: "):
         raise DoctorError(f'{meta}: check_mode is full or "partial: reason"')
-    wrong = [path for path in remedy.touches.paths if not path.startswith("/")]
+    named = (*remedy.touches.paths, *remedy.touches.trees)
+    wrong = [path for path in named if not path.startswith("/")]
     if wrong:
         raise DoctorError(f"{meta}: {wrong[0]!r} is not an absolute path")
     return msgspec.structs.replace(remedy, name=meta.parents[1].name)

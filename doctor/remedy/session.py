@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -187,7 +188,8 @@ class Session:
             step=step.id,
             paths=touches.paths,
             manager=self.manager,
-            packaged=bool(touches.packages),
+            packaged=touches.packages,
+            whole=[filled(item, step.vars) for item in touches.trees],
         )
         if not touches.packages or self.journal.last("saved", step.id) is not None:
             return None
@@ -330,6 +332,14 @@ class Session:
                 diffs=outcome.diffs,
             )
         )
+
+
+def filled(path: str, values: Mapping[str, Any]) -> str:
+    """A folder's path with the step's own values. RemedyError where these lead elsewhere."""
+    found = path.format_map(values)
+    if os.path.normpath(found) != found or found.count("/") != path.count("/"):
+        raise RemedyError(f"{found!r} is no folder below {os.path.dirname(path)}")  # noqa: PTH120
+    return found
 
 
 def outcome_of(step: Step, status: Status, say: str, **more: Any) -> StepOutcome:

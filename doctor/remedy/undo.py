@@ -146,11 +146,13 @@ def _one(job: Job, run: Run, journal: Journal, step: Step, manager: str) -> Step
                 "after_step", folder=str(run.saved), step=step.id, manager=manager, touched=units
             )
             files = own_files(changed["files"], touches.paths if touches is not None else [])
-            changed = {**changed, "files": [{**item, "unsure": True} for item in files]}
+            whole = [{**item, "unsure": True} for item in changed["trees"]]
+            files = [{**item, "unsure": True} for item in files]
+            changed = {**changed, "files": files, "trees": whole}
         else:
             changed = recorded["record"]
         saved = (journal.last("saved", step.id) or {}).get("packages", {})
-        touched = bool(changed["files"]) or any(changed["packages"].values())
+        touched = bool(changed["files"] or changed["trees"]) or any(changed["packages"].values())
         said = job.do(
             "undo_step",
             folder=str(run.saved),

@@ -6,10 +6,10 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from doctor.remedy.host import boot, files, locks, packages, units, workload
+from doctor.remedy.host import boot, files, holds, locks, packages, trees, units, workload
 from doctor.remedy.host.command import run
 
 ROOM = 64 << 20
@@ -45,7 +45,8 @@ def before_step(
     paths: list[str],
     manager: str,
     base: bool = True,
-    packaged: bool = False,
+    packaged: Sequence[str] = (),
+    whole: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Copy files, list packages and units; kept in the folder under the step's name. A copy that is there stays: it is the first."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -58,13 +59,15 @@ def before_step(
         if name.startswith("before-") and name.endswith(".json"):
             known.update(_load(os.path.join(folder, name))["files"])
     patterns = [*(BASE if base else []), *paths]
-    manifest = files.snapshot(patterns, files.Pack(os.path.join(folder, "pack")), known)
+    pack = files.Pack(os.path.join(folder, "pack"))
+    manifest = files.snapshot(patterns, pack, known, packages.owned(manager, packaged))
     state = {
         "patterns": patterns,
         "files": manifest,
+        "trees": trees.look(whole),
         "packages": packages.installed(manager),
         "left_behind": packages.left_behind(manager),
-        "marks": packages.marks(manager),
+        "marks": holds.marks(manager),
         "units": units.states(),
         "boot_id": boot.boot_id(),
     }
@@ -86,10 +89,19 @@ def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict
     """What the step changed, as an undo record. Without a copy its role never ran, and nothing is changed."""
     if not os.path.exists(_place(folder, step)):
         none: dict[str, Any] = {"added": {}, "removed": {}, "changed": {}}
-        return {"files": [], "packages": none, "left_behind": [], "units": {}}
+        marks: dict[str, Any] = {"held": [], "auto": []}
+        return {
+            "files": [],
+            "trees": [],
+            "packages": none,
+            "left_behind": [],
+            "units": {},
+            "marks": marks,
+        }
     before = _load(_place(folder, step))
     return {
         "files": files.changes(before["files"], before["patterns"]),
+        "trees": trees.difference(before["trees"]),
         "packages": packages.difference(before["packages"], packages.installed(manager)),
         "left_behind": [
             name
@@ -97,6 +109,7 @@ def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict
             if name not in before["left_behind"] and name not in before["packages"]
         ],
         "units": units.difference(before["units"], units.states(), touched),
+        "marks": holds.marks(manager),
     }
 
 
@@ -117,16 +130,41 @@ def undo_step(
     pack = files.Pack(os.path.join(folder, "pack"))
     stored = os.path.join(folder, "packages")
     standing = _differing(before)
-    taken = packages.restore(manager, changed["packages"], saved, stored, before["marks"])
+    own = holds.ours()
+    held = holds.theirs(manager, own, packages.installed(manager))
+    taken = packages.restore(manager, changed["packages"], saved, stored, held)
+    marked = holds.back(
+        manager, before["marks"], changed["marks"], own, packages.installed(manager)
+    )
+    for key, found in marked.items():
+        taken[key] += found
     if changed["left_behind"]:
         run(["dpkg", "--purge", *changed["left_behind"]], timeout=600)
     todo, left = _ours(changed["files"], standing, _differing(before))
     put = files.restore(todo, before["files"], pack)
-    put["left"] += left
+    for key, parts in trees.restore(changed["trees"]).items():
+        put[key] += parts
+    put["left"] += _unlocked(left, before["files"], pack, own)
     notes = _read_again([item["path"] for item in todo], changed["packages"])
     ran = units.restore(changed["units"], touched, before["units"], restart)
     put["restored"] += files.restore(todo, before["files"], pack)["restored"]
     return {"packages": taken, "files": put, "units": ran, "notes": notes}
+
+
+def _unlocked(
+    left: list[dict[str, str]],
+    before: files.Manifest,
+    pack: files.Pack,
+    own: Mapping[str, str],
+) -> list[dict[str, str]]:
+    """dnf's list of locks may have been changed since and stays; our own lines in it do not."""
+    for item in left:
+        if item["path"] == holds.LIST:
+            was = before.get(holds.LIST, {})
+            text = pack.read(was["at"]) if "at" in was else b""
+            if holds.unlock(text, own):
+                item["why"] += ", so only the locks that were made here are taken out of it"
+    return left
 
 
 def _differing(before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 import stat as statmod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from doctor.remedy.host.exempt import exempt
@@ -131,9 +131,12 @@ def look(path: str, before: Entry | None = None) -> Entry | None:
         same = before is not None and all(
             before.get(key) == entry[key] for key in ("ino", "size", "mtime", "ctime", "type")
         )
+        owned = before is not None and before.get("owned", False)
+        if owned:
+            entry["owned"] = True
         if same and before is not None and "sha" in before:
             entry["sha"] = before["sha"]
-        elif info.st_size > MAX_FILE:
+        elif owned or info.st_size > MAX_FILE:
             entry["sha"] = f"size {info.st_size} mtime {info.st_mtime_ns}"
         else:
             entry["sha"] = hashlib.sha256(_read(path)).hexdigest()
@@ -157,19 +160,28 @@ def _xattrs(path: str) -> dict[str, str]:
     return found
 
 
-def snapshot(patterns: Sequence[str], pack: Pack, known: Manifest | None = None) -> Manifest:
-    """A copy of everything under the patterns. `known` is an earlier one in the same pack: what did not change is not copied again."""
+def snapshot(
+    patterns: Sequence[str],
+    pack: Pack,
+    known: Manifest | None = None,
+    owned: Container[str] = (),
+) -> Manifest:
+    """A copy of everything under the patterns. `known` is an earlier one in the same pack: what did not change is not copied again.
+
+    `owned` are files of packages that are saved themselves: they come back with these, and are not copied.
+    """
     manifest: Manifest = {}
     blobs: dict[str, bytes] = {}
     have = {entry["sha"]: entry["at"] for entry in (known or {}).values() if "at" in entry}
     for path in walk(patterns):
         try:
-            entry = look(path, (known or {}).get(path))
+            before = (known or {}).get(path)
+            entry = look(path, {**(before or {}), "owned": True} if path in owned else before)
         except OSError:
             continue
         if entry is None:
             continue
-        if entry["type"] == "file" and entry["size"] <= MAX_FILE:
+        if entry["type"] == "file" and entry["size"] <= MAX_FILE and "owned" not in entry:
             if entry["sha"] in have:
                 entry["at"] = have[entry["sha"]]
             elif entry["sha"] not in blobs:
@@ -275,7 +287,7 @@ def _one(
 ) -> None:
     path = str(item["path"])
     try:
-        now = look(path)
+        now = look(path, {"owned": True} if was is not None and "owned" in was else None)
         if same(now, was):
             return
         if "tree" in item and now is not None:
@@ -286,9 +298,9 @@ def _one(
         elif was is None:
             _remove(path, now, said)
         elif was["type"] == "file" and "at" not in was:
-            said["left"].append(
-                {"path": path, "why": f"larger than {MAX_FILE >> 20} MiB: not copied"}
-            )
+            large = f"larger than {MAX_FILE >> 20} MiB: not copied"
+            why = "it comes back with its package alone" if "owned" in was else large
+            said["left"].append({"path": path, "why": why})
         else:
             _put(path, was, now, pack)
             said["restored"].append({"path": path, "why": ""})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,6 +14,7 @@ Set = dict[str, list[str]]
 """name:architecture (apt) or name.architecture (dnf) -> versions; several for kernels of dnf."""
 
 APT = ["apt-get", "-y", "-q", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=120"]
+HELD = "its owner holds it at this version"
 LONG = 3600.0
 """Seconds that a package transaction may take."""
 
@@ -60,13 +61,22 @@ def half_configured(manager: str) -> list[str]:
     return sorted(found)
 
 
-def marks(manager: str) -> dict[str, list[str]]:
-    """apt: what is held and what was only installed for others. dnf keeps its locks in /etc."""
-    if manager != "apt":
-        return {"held": [], "auto": []}
+def owned(manager: str, globs: Sequence[str]) -> set[str]:
+    """Files of the installed packages that match, but for those under /etc, which are their owner's to change."""
+    ask = {"apt": ["dpkg-query", "-L"], "dnf": ["rpm", "-ql"]}.get(manager)
+    names = list(_matching(manager, globs))
+    if ask is None or not names:
+        return set()
+    lines = run([*ask, *names], timeout=120).out.splitlines()
+    return {line for line in lines if line.startswith("/") and not line.startswith("/etc/")}
+
+
+def _matching(manager: str, globs: Sequence[str]) -> Set:
+    mark = ":" if manager == "apt" else "."
     return {
-        "held": sorted(run(["apt-mark", "showhold"]).out.split()),
-        "auto": sorted(run(["apt-mark", "showauto"]).out.split()),
+        key: versions
+        for key, versions in installed(manager).items()
+        if any(fnmatchcase(key.rpartition(mark)[0], pattern) for pattern in globs)
     }
 
 
@@ -74,12 +84,7 @@ def save(manager: str, globs: Sequence[str], folder: str) -> dict[str, Any]:
     """Copies of the installed packages that match. -> {"saved": {name: file}, "missing": [name]}"""
     saved: dict[str, str] = {}
     missing: list[str] = []
-    mark = ":" if manager == "apt" else "."
-    wanted = {
-        key: versions
-        for key, versions in installed(manager).items()
-        if any(fnmatchcase(key.rpartition(mark)[0], pattern) for pattern in globs)
-    }
+    wanted = _matching(manager, globs)
     if wanted:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     if manager == "apt" and len(wanted) > 1:
@@ -154,9 +159,9 @@ def restore(
     changed: Mapping[str, Any],
     saved: Mapping[str, str],
     folder: str,
-    before_marks: Mapping[str, list[str]],
+    held: Container[str] = (),
 ) -> dict[str, list[dict[str, str]]]:
-    """Back to the set before. Packages that somebody changed since are left. -> {"restored", "left", "failed"}"""
+    """Back to the set before. Packages that somebody changed or holds since are left. -> {"restored", "left", "failed"}"""
     said: dict[str, list[dict[str, str]]] = {"restored": [], "left": [], "failed": []}
     now = installed(manager)
     remove = []
@@ -165,6 +170,8 @@ def restore(
             continue
         if now[name] != versions:
             said["left"].append({"path": name, "why": f"now {', '.join(now[name])}"})
+        elif name in held:
+            said["left"].append({"path": name, "why": HELD})
         else:
             remove.append(name)
     wanted: dict[str, list[str]] = {}
@@ -176,13 +183,13 @@ def restore(
             continue
         if now[name] != became:
             said["left"].append({"path": name, "why": f"now {', '.join(now[name])}"})
+        elif name in held:
+            said["left"].append({"path": name, "why": HELD})
         else:
             wanted[name] = was
     if remove or wanted:
         back = _apt_back if manager == "apt" else _dnf_back
         back(remove, wanted, saved, folder, said)
-    if manager == "apt":
-        _marks_back(before_marks)
     return said
 
 
@@ -259,19 +266,6 @@ def _dnf_back(
 def _judge(ran: Ran, names: Sequence[str], said: dict[str, list[dict[str, str]]]) -> None:
     key = "restored" if ran.ok else "failed"
     said[key] += [{"path": name, "why": "" if ran.ok else ran.why} for name in names]
-
-
-def _marks_back(before: Mapping[str, list[str]]) -> None:
-    now = marks("apt")
-    present = {key.rpartition(":")[0] for key in installed("apt")}
-    for word, names in (
-        ("unhold", set(now["held"]) - set(before.get("held", []))),
-        ("hold", set(before.get("held", [])) - set(now["held"])),
-        ("auto", set(before.get("auto", [])) - set(now["auto"])),
-    ):
-        known = sorted(name for name in names if name.partition(":")[0] in present)
-        if known:
-            run(["apt-mark", word, *known])
 
 
 def repair(manager: str) -> str:
