@@ -11,7 +11,7 @@ import msgspec
 from doctor.checks.finding import Citation, Outcome, Severity
 from doctor.fleet.likeness import groups_of
 from doctor.fleet.model import AcrossHosts, HostLine
-from doctor.fleet.traits import ABSENT, NOT_APPLICABLE
+from doctor.fleet.traits import ABSENT, GPUS, NOT_APPLICABLE
 
 NOTHING = ("", "none", ABSENT, NOT_APPLICABLE)
 SKEW = 5
@@ -79,9 +79,19 @@ def _with(item: AcrossHosts, sources: list[Citation]) -> AcrossHosts:
 
 
 def _same(
-    read: Callable[[HostLine], str | None], noun: str
+    read: Callable[[HostLine], str | None], noun: str, *, of_one_model: bool = False
 ) -> Callable[[Rule, str, list[HostLine]], Iterator[AcrossHosts]]:
-    """Hosts that have the thing have one version of it. `read`: None when it was not seen, "" when there is none."""
+    """Hosts that have the thing have one version of it. `read`: None when it was not seen, "" when there is none.
+
+    `of_one_model`: GPUs of another kind may need another version.
+    """
+
+    def by_model(rule: Rule, group: str, members: list[HostLine]) -> Iterator[AcrossHosts]:
+        parts: dict[str, list[HostLine]] = defaultdict(list)
+        for line in members:
+            parts[line.traits.get(GPUS, "GPUs not seen")].append(line)
+        for model, part in sorted(parts.items()):
+            yield from judged(rule, group if len(parts) == 1 else f"{group} ({model})", part)
 
     def judged(rule: Rule, group: str, members: list[HostLine]) -> Iterator[AcrossHosts]:
         values: dict[str, list[str]] = defaultdict(list)
@@ -102,7 +112,7 @@ def _same(
         elif having > 1:
             yield _said(rule, group, f"{noun} {next(iter(values))} on {having} hosts", {}, [])
 
-    return judged
+    return by_model if of_one_model else judged
 
 
 def _ordered(values: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
@@ -215,15 +225,15 @@ RULES = (
     ),
     Rule(
         id="fleet.driver-branch-mixed",
-        title="Hosts of a group run one driver branch",
+        title="Hosts of a group with the same GPUs run one driver branch",
         severity=Severity.WARN,
-        judge=_same(_branch, "the driver branch"),
+        judge=_same(_branch, "the driver branch", of_one_model=True),
     ),
     Rule(
         id="fleet.fabric-manager-mixed",
-        title="Hosts of a group run one fabric manager",
+        title="Hosts of a group with the same GPUs run one fabric manager",
         severity=Severity.WARN,
-        judge=_same(_fabric_manager, "the fabric manager"),
+        judge=_same(_fabric_manager, "the fabric manager", of_one_model=True),
     ),
     Rule(
         id="fleet.clock-skew",

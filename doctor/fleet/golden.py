@@ -61,7 +61,7 @@ def of_majority(fleet: FleetReport, group: str = "*") -> Golden:
     """What is usual in each group, one profile for groups in which the same is. UsageError when nothing is."""
     profiles: dict[tuple[tuple[str, str], ...], list[str]] = {}
     hosts = 0
-    for name, members in likeness.groups_of(fleet.hosts).items():
+    for name, members in likeness.partition(fleet.hosts).items():
         if not fnmatchcase(name, group):
             continue
         usual = likeness.usual(members) if len(members) >= likeness.SMALLEST else {}
@@ -77,7 +77,9 @@ def of_majority(fleet: FleetReport, group: str = "*") -> Golden:
         name=f"majority of {hosts} hosts",
         learned_from=f"{hosts} hosts of audit {fleet.audit}",
         as_of=fleet.judged_as_of,
-        profiles=[Profile(groups=tuple(groups), traits=dict(usual)) for usual, groups in profiles.items()],
+        profiles=[
+            Profile(groups=tuple(groups), traits=dict(usual)) for usual, groups in profiles.items()
+        ],
     )
 
 

@@ -1,7 +1,8 @@
 """Which hosts should be alike, and which are not.
 
-A host is compared within one group: the smallest of its inventory groups that is large enough, else the hosts of the same GPUs
-and distribution, as learned. Within it a trait has a usual value if enough of those of whom it was seen agree.
+A host is compared within each of its inventory groups that is large enough, the smallest first, and is told once where it differs:
+so a host unlike its rack shows, and a rack unlike its cluster. A host of no such group is compared with those of the same GPUs and
+distribution. Within a group a trait has a usual value if enough of those of whom it was seen agree.
 What was not seen is neither alike nor different: it is listed.
 """
 
@@ -27,18 +28,34 @@ SHOWN = 8
 
 
 def groups_of(lines: list[HostLine]) -> dict[str, list[HostLine]]:
-    """Group -> its audited hosts; every audited host is in exactly one."""
+    """Group -> its audited hosts, the smallest first. Groups of the same hosts are one; a host may be in several."""
     audited = [line for line in lines if line.state == "audited"]
-    sizes = Counter(group for line in audited for group in line.groups)
     found: dict[str, list[HostLine]] = defaultdict(list)
     for line in audited:
-        found[_group(line, sizes)].append(line)
+        for group in line.groups:
+            found[group].append(line)
+    named = {group: members for group, members in found.items() if len(members) >= SMALLEST}
+    placed = {line.name for members in named.values() for line in members}
+    for line in audited:
+        if line.name not in placed:
+            named.setdefault(learned(line), []).append(line)
+    ordered = sorted(named.items(), key=lambda item: (len(item[1]), item[0]))
+    seen: dict[frozenset[str], str] = {}
+    for group, members in ordered:
+        seen.setdefault(frozenset(line.name for line in members), group)
+    return {group: named[group] for group in seen.values()}
+
+
+def partition(lines: list[HostLine]) -> dict[str, list[HostLine]]:
+    """Every audited host in exactly one group: the smallest of those it is in."""
+    found: dict[str, list[HostLine]] = {}
+    placed: set[str] = set()
+    for group, members in groups_of(lines).items():
+        rest = [line for line in members if line.name not in placed]
+        if rest:
+            found[group] = rest
+            placed |= {line.name for line in rest}
     return dict(sorted(found.items()))
-
-
-def _group(line: HostLine, sizes: Counter[str]) -> str:
-    named = [(sizes[group], group) for group in line.groups if sizes[group] >= SMALLEST]
-    return min(named)[1] if named else learned(line)
 
 
 def learned(line: HostLine) -> str:
@@ -51,13 +68,16 @@ def compare(
     lines: list[HostLine], golden: Golden | None = None
 ) -> tuple[list[Outlier], list[Likeness]]:
     """Outliers, by trait from the bottom of the stack; and the traits of a group in which its hosts are not seen to be all alike."""
-    outliers: list[Outlier] = []
+    outliers: dict[tuple[str, str], Outlier] = {}
     alike: list[Likeness] = []
     for found, row in _rows(lines, golden):
-        outliers += found
+        for item in found:
+            outliers.setdefault((item.trait, item.host), item)
         if len(row.values) > 1 or row.seen < row.hosts:
             alike.append(row)
-    return outliers, alike
+    order = {trait.path: place for place, trait in enumerate(TRAITS)}
+    told = sorted(outliers.values(), key=lambda item: (order[item.trait], item.host))
+    return told, alike
 
 
 def usual(lines: list[HostLine]) -> dict[str, str]:
@@ -71,12 +91,12 @@ def usual(lines: list[HostLine]) -> dict[str, str]:
 
 
 def _rows(lines: list[HostLine], golden: Golden | None) -> Iterator[tuple[list[Outlier], Likeness]]:
-    for group, members in groups_of(lines).items():
-        if golden is not None:
-            for trait in TRAITS:
+    groups = partition(lines) if golden is not None else groups_of(lines)
+    for group, members in groups.items():
+        for trait in TRAITS:
+            if golden is not None:
                 yield from _golden(trait, group, members, golden)
-        elif len(members) >= SMALLEST:
-            for trait in TRAITS:
+            elif len(members) >= SMALLEST:
                 yield from _majority(trait, group, members)
 
 

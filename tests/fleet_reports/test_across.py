@@ -113,6 +113,23 @@ def test_recordings_say_nothing_of_machines() -> None:
     }
 
 
+def test_gpus_of_another_kind_may_need_another_driver() -> None:
+    old = {"nvml.gpus.name": "8 x V100", "driver.loaded": "580.95.05"}
+    new = {"driver.loaded": "610.43.02"}
+    lines = [line(f"old{n}", "rack", traits=old) for n in range(2)]  # type: ignore[arg-type]
+    lines += [line(f"new{n}", "rack", traits=new) for n in range(2)]  # type: ignore[arg-type]
+    assert _of("fleet.driver-branch-mixed", lines).outcome is Outcome.PASS
+
+
+def test_racks_that_are_each_alike_are_mixed_together() -> None:
+    lines = [line(f"a{n}", "racka", "cluster") for n in range(4)]
+    lines += [line(f"b{n}", "rackb", "cluster", traits={"nccl.wheels": "2.26.2"}) for n in range(4)]
+    found = [item for item in judge(lines, DAY) if item.id == "fleet.nccl-mixed"]
+    assert [(item.group, item.outcome) for item in found if item.values] == [
+        ("cluster", Outcome.WARN)
+    ]
+
+
 def test_the_system_s_nccl_counts_where_there_are_no_wheels() -> None:
     lines = [
         _traits("a", nccl__wheels="none", nccl__system="2.27.3"),

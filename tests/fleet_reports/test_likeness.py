@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doctor.fleet import likeness
-from doctor.fleet.likeness import SMALLEST, compare, groups_of, learned
+from doctor.fleet.likeness import SMALLEST, compare, groups_of, learned, partition
 from doctor.fleet.trait_list import BY_PATH, TRAITS
 from tests.fleet_reports.sample import line
 
@@ -68,11 +68,33 @@ def test_hosts_that_were_not_audited_take_no_part() -> None:
     }
 
 
-def test_a_host_is_in_its_smallest_group_that_is_large_enough() -> None:
+def test_a_rack_that_a_rollout_missed_differs_from_its_cluster() -> None:
+    lines = [
+        line(f"{rack}{place}", f"rack{rack}", "cluster") for rack in "abc" for place in range(4)
+    ]
+    missed = [line(f"d{place}", "rackd", "cluster", traits=OTHER) for place in range(4)]
+    outliers, _ = compare([*lines, *missed])
+    assert [(item.host, item.group, item.usual) for item in outliers] == [
+        (f"d{place}", "cluster", "580.95.05") for place in range(4)
+    ]
+
+
+def test_a_host_that_differs_in_several_groups_is_told_once_of_the_smallest() -> None:
+    lines = [line(f"{rack}{place}", rack, "cluster", "site") for rack in "ab" for place in range(4)]
+    outliers, _ = compare([*lines, line("odd", "a", "cluster", "site", traits=OTHER)])
+    assert [(item.host, item.group) for item in outliers] == [("odd", "a")]
+
+
+def test_groups_of_the_same_hosts_are_one() -> None:
+    lines = [line(f"h{place}", "h100", "gpus") for place in range(4)]
+    assert list(groups_of(lines)) == ["gpus"]
+
+
+def test_each_host_is_in_one_part_the_smallest_that_is_large_enough() -> None:
     lines = [line(f"h{place}", "site", "rack1", "pair") for place in range(2)]
     lines += [line(f"i{place}", "site", "rack1") for place in range(3)]
     lines += [line(f"j{place}", "site") for place in range(9)]
-    found = {name: len(members) for name, members in groups_of(lines).items()}
+    found = {name: len(members) for name, members in partition(lines).items()}
     assert found == {"rack1": 5, "site": 9}
 
 
