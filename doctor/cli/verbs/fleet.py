@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import click
 
-VERBS = "audit fix report diff learn export".split()
+VERBS = "audit fix undo report diff learn export".split()
 """Subcommands in the order of --help; those without a module in this version are left out."""
 PACKAGE = "doctor.cli.fleet_verbs"
 

@@ -1,0 +1,174 @@
+"""Several hosts of a few files each, where Ansible would be: everything else is as it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from doctor.errors import RemedyError
+from doctor.facts.identity import HostName
+from doctor.fleet.fixing.host import Setting
+from doctor.fleet.fixing.model import FleetFix, HostFix
+from doctor.fleet.fixing.remote import LostError
+from doctor.fleet.fixing.run import Asked, Fleet, carried_out
+from doctor.fleet.inventory import Inventory
+from doctor.fleet.model import HostLine
+from doctor.plan.model import Plan
+from doctor.remedy.job import FixOptions
+from doctor.remedy.lock import LockedError
+from doctor.remedy.runner import CancelToken
+from doctor.remedy.state import Run
+from doctor.report.model import Report
+from tests.remedy.bench import Bench
+
+
+class FakeRemote:
+    """A bench behind the same door as a host that is elsewhere."""
+
+    def __init__(self, name: str, bench: Bench, fleet: Several) -> None:
+        self.name = name
+        self.bench = bench
+        self.claimed = False
+        self.up = True
+        self.taken = ""
+        self.asked: list[str] = []
+        self.comes_back = True
+        self.before: Callable[[str], None] = lambda op: None
+        self._fleet = fleet
+
+    def look(self) -> Report:
+        if not self.up:
+            raise LostError(HostLine(name=self.name, state="unreachable", reason="no connection"))
+        self._fleet.looked.append(self.name)
+        return self.bench.look()
+
+    def hands(self, run: Run) -> Callable[..., dict[str, Any]]:
+        def do(op: str, **arguments: Any) -> dict[str, Any]:
+            self.asked.append(op)
+            self.before(op)
+            if not self.up:
+                raise LostError(HostLine(name=self.name, state="unreachable", reason="gone"))
+            if self.taken:
+                raise LockedError(f"run {self.taken} is changing this host", "run again")
+            self.claimed = op != "release"
+            return {} if op in ("nothing", "release") else self.bench.do(op, **arguments)
+
+        return do
+
+    def play(self, asked: Any, workspace: Any, tell: Any, cancel: CancelToken) -> Any:
+        with self._fleet.counting():
+            return self.bench.play(asked, workspace, tell, cancel)
+
+    def reboot(self, run: Run, playbooks: Path, cancel: CancelToken) -> str:
+        if not self.comes_back:
+            return "no answer after 1200 s"
+        self.bench.boot += "+"
+        self.bench.unseen.clear()
+        return ""
+
+
+class Several(Fleet):
+    """A fleet of such hosts."""
+
+    def __init__(self, folder: Path, names: list[str], **asked: Any) -> None:
+        options = {key: asked.pop(key) for key in ("allow", "dry_run", "only") if key in asked}
+        self.asked = Asked(
+            inventories=["hosts"],
+            options=FixOptions(
+                **{"lock_wait": 0.2, "package_wait": 0.1, "smoke": "none", **options}
+            ),
+            **asked,
+        )
+        self.inventory = Inventory(label="hosts", sources=[], hosts={name: [] for name in names})
+        self.root = folder / "state"
+        self.root.mkdir(mode=0o700, exist_ok=True)
+        self.looked: list[str] = []
+        self.events: list[Any] = []
+        self.most = self._now = 0
+        self._counter = threading.Lock()
+        self.cancel = CancelToken()
+        self.id = "20260101T000000-abcdef"
+        self.remotes = {}  # type: ignore[assignment]
+        for name in names:
+            (folder / name).mkdir()
+            bench = Bench(folder / name)
+            bench.host = HostName(name=name)
+            self.remotes[name] = FakeRemote(name, bench, self)  # type: ignore[assignment]
+        self.tell = self.events.append
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Once the notes are written."""
+        remedies = {key: value for bench in self.benches().values() for key, value in bench.remedies.items()}  # fmt: skip
+        self.setting = Setting(
+            options=self.asked.options,
+            root=self.root,
+            plan=self._plan,
+            remedies=remedies,
+            tell=self.tell,
+            cancel=self.cancel,
+            resume=self.asked.resume,
+        )
+
+    def benches(self) -> dict[str, Bench]:
+        return {name: remote.bench for name, remote in self.remotes.items()}  # type: ignore[attr-defined]
+
+    def remote(self, name: str) -> FakeRemote:
+        return self.remotes[name]  # type: ignore[return-value]
+
+    def _plan(self, report: Report) -> Plan:
+        return self.benches()[report.host.name].plan(report)
+
+    def counting(self) -> Any:
+        fleet = self
+
+        class Counting:
+            def __enter__(self) -> None:
+                with fleet._counter:
+                    fleet._now += 1
+                    fleet.most = max(fleet.most, fleet._now)
+
+            def __exit__(self, *_: object) -> None:
+                with fleet._counter:
+                    fleet._now -= 1
+
+        return Counting()
+
+    def fix(self) -> FleetFix:
+        self.refresh()
+        return carried_out(self, "2026-11-30T00:00:00+00:00")
+
+
+def host(found: FleetFix, name: str) -> HostFix:
+    return next(item for item in found.hosts if item.name == name)
+
+
+def broken(fleet: Several, *names: str, **more: Any) -> None:
+    """One note of each is wrong; its name is the host's, so that remedies do not meet."""
+    for name in names or tuple(fleet.remotes):
+        fleet.benches()[name].note(f"note_{name}", **more)
+
+
+class Vanishes:
+    """The host is gone from one operation on."""
+
+    def __init__(self, remote: FakeRemote, at: str) -> None:
+        self._remote = remote
+        self._at = at
+
+    def __call__(self, op: str) -> None:
+        if op == self._at:
+            self._remote.up = False
+
+
+class Refuses:
+    """An operation fails there."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def __call__(self, op: str) -> None:
+        if op == self._at:
+            raise RemedyError("Read-only file system")
