@@ -52,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         rec = str(recording(Path(folder)))
         commands = {
             "bare": [python, "-c", "pass"],
+            "click and msgspec": [python, "-c", "import click, msgspec"],
             "version": [*doctor, "--version"],
             "only": [*doctor, "check", "--from", rec, "--only", "driver.library-mismatch"],
             "recorded": [*doctor, "check", "--from", rec],
@@ -67,11 +68,14 @@ def main(argv: list[str] | None = None) -> int:
     ratios = {
         "version / bare (aim 4)": seconds["version"] / seconds["bare"],
         "one check on a recording / bare (aim 8)": seconds["only"] / seconds["bare"],
+        "of that, to load click and msgspec / bare": seconds["click and msgspec"] / seconds["bare"],
         "matrix and checks / bare YAML load of matrices": (
             seconds["matrix and checks"] / seconds["bare YAML"]
         ),
         "live check / slowest probe": seconds["live"] / max(slowest, 0.001),
-        "live check / bare cuInit child": seconds["live"] / seconds["cuinit"],
+        "live check / 1 second (aim 1 on two cores without a GPU)": seconds["live"],
+        "live check / bare cuInit child (aim 1.5 on a GPU host)": seconds["live"]
+        / seconds["cuinit"],
     }
     if "collect_env" in seconds:
         ratios["live check / nvidia-smi -q"] = seconds["live"] / seconds["nvidia-smi -q"]
