@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,5 +34,6 @@ class EventFile:
     def close(self) -> None:
         """End the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # what a full disk did not take is tried again
+                self._file.close()
             self._file = None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shutil
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,16 +15,22 @@ import msgspec
 from doctor.checks.finding import Finding
 from doctor.events import SmokeStageProgress
 from doctor.facts.tree import Facts
-from doctor.smoke import shared_memory
-from doctor.smoke.processes import Child, User, end_all, engine_environment, engine_user, spawn
+from doctor.smoke import ports, shared_memory
+from doctor.smoke.processes import (
+    Child,
+    User,
+    end_all,
+    engine_environment,
+    engine_user,
+    is_of_run,
+    spawn,
+)
 
 if TYPE_CHECKING:
     from doctor.checks.knowledge import Knowledge
     from doctor.probes.source import Source
     from doctor.report.model import Report
     from doctor.smoke.engines.base import Engine
-
-LOOPBACK = "127.0.0.1"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +125,7 @@ class Resources:
                 callback()
             except Exception as error:  # noqa: BLE001, RUF100 - the other callbacks must run
                 left.append(f"{what}: {type(error).__name__}: {error}")
-        left += [f"port {port}" for port in self.ports if is_listening(port)]
+        left += [f"port {port}" for port in self.ports if self._still_ours(port)]
         owners = {user.uid if user.uid is not None else os.geteuid()}
         left += shared_memory.remove_new(self._segments, owners)
         if self.scratch is not None and not self.keep:
@@ -130,6 +134,13 @@ class Resources:
                 left.append(f"folder {self.scratch}")
         self.children.clear()
         return left
+
+    def _still_ours(self, port: int) -> bool:
+        """Whether somebody listens on it who is not known to be somebody else."""
+        if not ports.is_listening(port):
+            return False
+        found = ports.holder(port)
+        return found is None or found[1] == "docker-proxy" or is_of_run(found[0], self.run)
 
 
 class Context:
@@ -147,10 +158,13 @@ class Context:
         emit: Callable[[Any], None],
         cancel: Cancel | None = None,
         user: User | None = None,
+        state: Path | None = None,
     ) -> None:
         self.run = secrets.token_hex(6)
         self.folder = folder
         """Logs and answers; kept."""
+        self.state = state or folder
+        """Where what this host showed is kept for later runs."""
         self.source = source
         self.facts = facts
         self.report = report
@@ -256,9 +270,7 @@ class Context:
 
     def free_port(self) -> int:
         """A port of the loopback that is free now; it is watched at the end."""
-        with contextlib.closing(socket.socket()) as probe:
-            probe.bind((LOOPBACK, 0))
-            port = int(probe.getsockname()[1])
+        port = ports.free_port()
         self.resources.ports.append(port)
         return port
 
@@ -272,13 +284,6 @@ class Context:
     def findings(self) -> dict[str, Finding]:
         """Findings of the check, by id; empty without a report."""
         return {item.id: item for item in self.report.findings} if self.report else {}
-
-
-def is_listening(port: int) -> bool:
-    """Whether something takes connections on this port of the loopback."""
-    with contextlib.closing(socket.socket()) as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _scratch(user: User, run: str) -> Path:

@@ -25,6 +25,10 @@ class Running(Protocol):
     log: Path
 
     @property
+    def pid(self) -> int | None:
+        """Of its first process on this host; None where it has none that is seen here."""
+
+    @property
     def returncode(self) -> int | None:
         """None while it runs."""
 
@@ -42,6 +46,11 @@ class Process:
         self.child = child
         self.log = child.log
         self._ctx = ctx
+
+    @property
+    def pid(self) -> int:
+        """Also its session's id."""
+        return self.child.pid
 
     @property
     def returncode(self) -> int | None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from doctor.smoke.context import LOOPBACK, StageUnseen
+from doctor.smoke.context import StageUnseen
 from doctor.smoke.guest import INSIDE
+from doctor.smoke.ports import LOOPBACK
 from doctor.smoke.processes import MARK
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ class Container:
         self.log = log
         self.started = time.monotonic()
         self._ended: int | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """As the daemon's host has it: this one, but for a daemon in a VM."""
+        found = self._container.attrs.get("State", {}).get("Pid")
+        return int(found) if found and Path(f"/proc/{found}").exists() else None
 
     @property
     def returncode(self) -> int | None:

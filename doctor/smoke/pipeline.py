@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import shlex
 import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -21,6 +24,11 @@ from doctor.smoke.processes import adopting
 
 GPU_RUNGS = ("driver", "cuda", "nccl")
 """Rungs that an engine without a GPU skips."""
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+ROOM_BYTES = 16 * 1024
+"""Without room for this a log is not whole."""
 
 
 class Stage(Protocol):
@@ -126,12 +134,14 @@ def _one(stage: Stage, ctx: Context) -> StageResult:
     ctx.emit(SmokeStageStarted(stage=stage.name, timeout=stage.timeout))
     try:
         result = stage.run(ctx)
-    except StageFailed as broken:
-        result = failed(broken.finding, **broken.extra)
-    except StageUnseen as reason_:
-        result = unseen(stage.name, str(reason_))
+    except (StageFailed, StageUnseen) as broken:
+        result = _full(stage, ctx, str(broken)) or _broken(stage, broken)
     except StageTimeout:
         result = _timed_out(stage, ctx)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        result = _no_room(stage, ctx, error)
     ms = int((time.monotonic() - started) * 1000)
     return msgspec.structs.replace(result, name=stage.name, ms=ms)
 
@@ -145,6 +155,46 @@ def _skips(stage: Stage, ctx: Context) -> str | None:
     if stage.name == "container" and ctx.options.image is None:
         return f"the engine runs from an interpreter, not from an image; {CPU_ONLY}"
     return None
+
+
+def _broken(stage: Stage, broken: StageFailed | StageUnseen) -> StageResult:
+    if isinstance(broken, StageFailed):
+        return failed(broken.finding, **broken.extra)
+    return unseen(stage.name, str(broken))
+
+
+def _full(stage: Stage, ctx: Context, message: str) -> StageResult | None:
+    """The disk behind what broke: a log that could not be written holds no answer, and its reader blames something else."""
+    for folder in (ctx.folder, ctx.resources.scratch):
+        if folder is None:
+            continue
+        probe = folder / ".room"
+        try:
+            probe.write_bytes(b"\0" * ROOM_BYTES)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                return _no_room(stage, ctx, error, message)
+        finally:
+            with suppress(OSError):
+                probe.unlink()
+    return None
+
+
+def _no_room(stage: Stage, ctx: Context, error: OSError, message: str = "") -> StageResult:
+    """The run's own files could not be written."""
+    place = Path(str(error.filename)).parent if error.filename else ctx.folder
+    return failed(
+        fault(
+            stage.name,
+            "no-room",
+            "The run can write its logs and answers",
+            f"{place}: {error.strerror}" + (f"; so {message}" if message else ""),
+            want="room for the run's files: some megabytes, and the engine's environment where one is made",
+            say="make room there",
+            command=f"df -h {shlex.quote(str(place))}",
+            evidence=[Evidence(fact="smoke.folder", value=str(place), via=error.strerror or "")],
+        )
+    )
 
 
 def _timed_out(stage: Stage, ctx: Context) -> StageResult:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from doctor import __version__
+from doctor.events import Note
 from doctor.facts.model import Known
 from doctor.facts.tree import Facts, decode
 from doctor.redact import redact_tree
+from doctor.remedy.state import default_root
 from doctor.smoke import pipeline
 from doctor.smoke.context import Cancel, Context, Options
 from doctor.smoke.engines import base as engines
@@ -41,6 +43,7 @@ def run(
     cancel: Cancel | None = None,
     engine: engines.Engine | None = None,
     user: User | None = None,
+    state: Path | None = None,
 ) -> SmokeReport:
     """Climb up to the level asked for; the report is also kept in the run folder."""
     started = time.monotonic()
@@ -56,6 +59,7 @@ def run(
         emit=emit,
         cancel=cancel,
         user=user,
+        state=state or default_root(),
     )
     ctx.engine = chosen
     climb = pipeline.climb(pipeline.stages_up_to(options.level), ctx)
@@ -81,7 +85,10 @@ def run(
         timing_ms=timing,
     )
     text = msgspec.json.format(msgspec.json.encode(found), indent=2)
-    (folder / "report.json").write_bytes(text + b"\n")
+    try:
+        (folder / "report.json").write_bytes(text + b"\n")
+    except OSError as error:  # it is also given to the caller
+        emit(Note(text=f"the report is not kept in {folder}: {error.strerror}"))
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from doctor.checks.finding import Evidence
-from doctor.smoke import engine_log
+from doctor.smoke import engine_log, ports
 from doctor.smoke.client import Client
 from doctor.smoke.context import StageFailed
 from doctor.smoke.guest import Guest, Running, how_it_ended
@@ -94,8 +94,28 @@ class Server:
             self.running.tail(),
             self.running.log.name,
             want="a server that starts and answers",
-            evidence=[Evidence(fact="server.port", value=self.port, via="127.0.0.1")],
+            evidence=self._evidence(),
         )
+
+    def lost_its_port(self) -> bool:
+        """Whether it ended because somebody else listens on its port."""
+        taken = "address already in use" in self.running.tail().lower()
+        return taken and self.running.returncode is not None and ports.is_listening(self.port)
+
+    def _evidence(self) -> list[Evidence]:
+        found = [Evidence(fact="server.port", value=self.port, via="127.0.0.1")]
+        who = ports.holder(self.port)
+        if who is not None:
+            found.append(
+                Evidence(
+                    fact="server.port-holder", value=f"pid {who[0]} ({who[1]})", via="/proc/net/tcp"
+                )
+            )
+        model = self._ctx.shared.get("model")
+        if model is not None and model.folder.is_dir():
+            files = sorted(path.name for path in model.folder.iterdir())
+            found.append(Evidence(fact="model.files", value=files, via=str(model.folder)))
+        return found
 
     def _last_line(self) -> str:
         lines = self.running.tail(4000).splitlines()
@@ -109,6 +129,7 @@ def start(ctx: Context, engine: Engine, place: Place, built: Path) -> Server | N
     if command is None:
         ctx.resources.ports.remove(port)
         return None
+    (ctx.folder / f"{LOG}.log").unlink(missing_ok=True)  # of a first try
     running = _run(ctx, place, command, port)
     return Server(ctx, running, port, key, command.ready)
 

@@ -73,6 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         if BEHAVIOUR.get("status", 200) != 200:
             self.send(BEHAVIOUR["status"], {"error": "overloaded"})
             return
+        time.sleep(BEHAVIOUR.get("answer_s", 0) if asked["max_tokens"] > 4 else 0)
         if asked.get("stream"):
             self.stream(asked)
         else:
@@ -138,6 +139,7 @@ def serve(argv: list[str]) -> None:
         subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     if BEHAVIOUR.get("segment"):
         Path("/dev/shm", BEHAVIOUR["segment"]).write_bytes(b"left")
+    print("x" * BEHAVIOUR.get("chatty", 0), flush=True)
     if BEHAVIOUR.get("never_ready"):
         time.sleep(600)
     ThreadingHTTPServer((options["--host"], int(options["--port"])), Handler).serve_forever()

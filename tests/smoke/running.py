@@ -61,6 +61,7 @@ def smoke(folder: Path, python: Path, *, host: str = "no-gpu", **asked: Any) -> 
         options=Options(**options),
         folder=runs,
         emit=events.append,
+        state=folder,
         **people,
     )
 

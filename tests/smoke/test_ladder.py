@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -318,3 +319,104 @@ def test_keep_leaves_the_model_and_says_where(tmp_path: Path) -> None:
     assert (kept / "model").is_dir()
     assert str(kept) in report.kept
     shutil.rmtree(kept)
+
+
+@pytest.mark.parametrize("rung", ["serve", "tokens", "load"])
+def test_an_engine_that_is_killed_in_the_middle_is_a_finding_of_that_rung(
+    tmp_path: Path, rung: str
+) -> None:
+    behaviour = {
+        "serve": {"never_ready": True},
+        "tokens": {"reference_s": 2.0, "answer_s": 1.0},
+        "load": {"token_s": 0.01},
+    }[rung]
+    python = fake_python(
+        tmp_path / "env", helper=True, segment=f"psm_kill{os.getpid()}", **behaviour
+    )
+    begun: list[str] = []
+
+    def killer() -> None:
+        until = time.monotonic() + 60
+        while rung not in begun and time.monotonic() < until:
+            time.sleep(0.02)
+        while not (python.parent / "started.json").exists():
+            time.sleep(0.02)
+        time.sleep(0.5)
+        os.kill(started(python)["pid"], signal.SIGKILL)
+
+    threading.Thread(target=killer, daemon=True).start()
+
+    class Events(list):  # type: ignore[type-arg]
+        def append(self, event: object) -> None:
+            if isinstance(event, SmokeStageStarted):
+                begun.append(event.stage)
+
+    report = smoke(tmp_path, python, level="load", duration=20.0, events=Events())
+    broken = report.stages[-1]
+    assert (broken.name, broken.outcome, report.exit_code) == (rung, "fail", 6)
+    assert broken.finding is not None
+    assert broken.finding.id == f"smoke.{rung}-exited", broken.finding.message
+    assert "killed by SIGKILL" in broken.finding.message
+    assert report.left_behind == []
+    assert_nothing_left(python)
+    assert not (SHM / f"psm_kill{os.getpid()}").exists()
+
+
+def test_a_port_that_somebody_took_meanwhile_costs_one_more_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from doctor.smoke import ports
+
+    free = ports.free_port
+    with socket.create_server(("127.0.0.1", 0)) as others:
+        taken = others.getsockname()[1]
+        given = iter([taken])
+        monkeypatch.setattr(ports, "free_port", lambda: next(given, None) or free())
+        python = fake_python(tmp_path / "env")
+        report = smoke(tmp_path, python, level="serve")
+        assert report.verdict == "passed", report.stages[-1].message
+        assert option(started(python), "--port") != str(taken)
+        assert report.left_behind == []  # the listener is ours, not the run's
+        assert_nothing_left(python)
+
+
+def test_a_port_that_is_always_taken_is_named_with_its_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from doctor.smoke import ports
+
+    with socket.create_server(("127.0.0.1", 0)) as others:
+        taken = others.getsockname()[1]
+        monkeypatch.setattr(ports, "free_port", lambda: taken)
+        report = smoke(tmp_path, fake_python(tmp_path / "env"), level="serve")
+    finding = report.stages[-1].finding
+    assert finding is not None
+    assert finding.id == "smoke.serve-launch-port"
+    held = next(item.value for item in finding.evidence if item.fact == "server.port-holder")
+    assert held.startswith(f"pid {os.getpid()} (")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize(("size", "rung"), [("4k", "engine-build"), ("48k", "serve")])
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, size: str, rung: str) -> None:
+    """The run folder fills up: at once, and when the engine writes its log."""
+    python = fake_python(tmp_path / "env", helper=True, chatty=64 * 1024)
+    full = tmp_path / "full"
+    full.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from tests.smoke.running import smoke; import tests.smoke.running as r;"
+        f"found = smoke(Path({str(full)!r}), Path({str(python)!r}), level='load');"
+        "print(found.exit_code, found.stages[-1].finding.id, found.left_behind)"
+    )
+    mount = f'mount -t tmpfs -o size={size} tmpfs {full} && exec {sys.executable} -c "$0"'
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount, code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.stderr == ""
+    assert ran.stdout == f"6 smoke.{rung}-no-room []\n"
+    if (python.parent / "started.json").exists():
+        assert_nothing_left(python)

@@ -17,10 +17,11 @@ from doctor.facts.versions import Pep440Version, Specifier
 from doctor.matrix.query import engine_option
 from doctor.smoke import engine_log, environment
 from doctor.smoke.client import MODEL
-from doctor.smoke.context import LOOPBACK, StageFailed, StageUnseen
+from doctor.smoke.context import StageFailed, StageUnseen
 from doctor.smoke.engines.base import Command, Place, TokenAnswer, Tolerance
 from doctor.smoke.guest import Guest, how_it_ended, script
 from doctor.smoke.model import fault
+from doctor.smoke.ports import LOOPBACK
 from doctor.smoke.provision import provision
 
 if TYPE_CHECKING:

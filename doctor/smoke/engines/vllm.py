@@ -9,10 +9,11 @@ from doctor.facts.model import Known
 from doctor.matrix import engine_query
 from doctor.smoke import environment
 from doctor.smoke.client import MODEL
-from doctor.smoke.context import LOOPBACK, StageFailed
+from doctor.smoke.context import StageFailed
 from doctor.smoke.engines.base import Command, Place, TokenAnswer, Tolerance
 from doctor.smoke.guest import Guest
 from doctor.smoke.model import fault
+from doctor.smoke.ports import LOOPBACK
 from doctor.smoke.provision import provision
 from doctor.smoke.tiny_model import MODEL_CLASSES
 

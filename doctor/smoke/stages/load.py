@@ -13,7 +13,6 @@ from doctor.facts.model import Known
 from doctor.smoke import baseline as baselines
 from doctor.smoke import load
 from doctor.smoke.context import Canceled, StageFailed
-from doctor.smoke.guest import Process
 from doctor.smoke.model import StageResult, fault, passed, skipped
 from doctor.smoke.watch import GpuUse, Watch
 
@@ -79,9 +78,7 @@ class Load:
         self, ctx: Context, server: Server, vocabulary: int
     ) -> tuple[Measured, int, float | None, list[GpuUse]]:
         seconds = min(ctx.options.duration, MAX_SECONDS)
-        running = server.running
-        sessions = {running.child.pid} if isinstance(running, Process) else set()
-        watch = Watch(ctx, sessions)
+        watch = Watch(ctx, {server.running.pid} if server.running.pid else set())
         clients = CLIENTS[ctx.engine is None or ctx.engine.gpu]
 
         def is_over() -> bool:
@@ -108,8 +105,8 @@ class Load:
 
 
 def _folder(ctx: Context) -> Path:
-    """Beside the runs, so that later runs find it."""
-    return ctx.folder.parent.parent / "baselines"
+    """In the state folder, so that later runs find it, also those after a fix."""
+    return ctx.state / "baselines"
 
 
 def _host(ctx: Context) -> str:

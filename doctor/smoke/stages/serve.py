@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from doctor.checks.finding import Evidence, Finding, Severity
 from doctor.smoke import server as servers
 from doctor.smoke.client import MODEL, Client, ServerError
+from doctor.smoke.context import StageFailed
 from doctor.smoke.model import StageResult, fault, passed, skipped
 
 if TYPE_CHECKING:
@@ -32,14 +33,12 @@ class Serve:
         """Start, wait, ask."""
         engine, place, model = ctx.engine, ctx.shared["place"], ctx.shared["model"]
         assert engine is not None  # noqa: S101
-        server = servers.start(ctx, engine, place, ctx.shared["built"])
+        server, ready = self._started(ctx)
         if server is None:
             return skipped(
                 self.name,
                 f"{engine.name} {place.version} has no server; tokens go through its runner",
             )
-        ctx.shared["server"] = server
-        ready = server.wait_ready(READY_S)
         ctx.progress("the first request")
         try:
             with server.client(FIRST_ANSWER_S) as client:
@@ -54,6 +53,23 @@ class Serve:
             numbers={"ready_s": round(ready, 2)},
             files=["server.log"],
         )
+
+    def _started(self, ctx: Context) -> tuple[Server | None, float]:
+        """A server that answers, and after how many seconds. A port that somebody took meanwhile costs one more try."""
+        assert ctx.engine is not None  # noqa: S101
+        for last in (False, True):
+            server = servers.start(ctx, ctx.engine, ctx.shared["place"], ctx.shared["built"])
+            ctx.shared["server"] = server
+            if server is None:
+                return None, 0.0
+            try:
+                return server, server.wait_ready(READY_S)
+            except StageFailed:
+                if last or not server.lost_its_port():
+                    raise
+                ctx.progress(f"port {server.port} was taken meanwhile; another one")
+                server.running.end()
+        raise AssertionError
 
     def _ask(self, ctx: Context, client: Client, model: TinyModel) -> tuple[str, list[Finding]]:
         names = client.models()
