@@ -45,6 +45,9 @@ def test_the_plan_says_what_belongs_in_it(ctx: Context) -> None:
     gpu = provision._step(context(ctx.folder, "h200x2"), "vllm==0.24.0").vars
     assert gpu["engine_env_requirements"][0].startswith("vllm==0.24.0")
     assert any(item.startswith("torch==") for item in gpu["engine_env_requirements"])
+    trtllm = provision._step(context(ctx.folder, "h200x2"), "tensorrt-llm==1.2.1").vars
+    assert trtllm["engine_env_name"] == "tensorrt-llm-1.2.1"
+    assert "https://pypi.nvidia.com" in trtllm["engine_env_indexes"]
 
 
 def test_an_engine_that_goes_with_nothing_here_is_said_with_the_rules_in_words(
