@@ -14,6 +14,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.events import Key
 from textual.filter import LineFilter
+from textual.timer import Timer
 from textual.widgets import Input
 
 from doctor.errors import DoctorError
@@ -22,7 +23,7 @@ from doctor.tui import acts, auditing, look
 from doctor.tui.bridge import Bridge, EngineEvents, Start
 from doctor.tui.commands import DoctorCommands
 from doctor.tui.origin import Origin
-from doctor.tui.pauses import Pace, settle
+from doctor.tui.pauses import FLUSH, Pace, settle
 from doctor.tui.reporting import HostNames
 from doctor.tui.row import safe
 from doctor.tui.screens.base import DoctorScreen
@@ -92,7 +93,8 @@ class DoctorApp(App[int]):
         self._names = HostNames()
         self._filters_too: list[LineFilter] = [look.Plain()] if plain else []
         self._latest = 0.0
-        self._flushing = False
+        self._due: Timer | None = None
+        """The next drawing."""
         self._ended = False
         self._pace = Pace()
         for theme in (look.DARK, look.LIGHT):
@@ -144,12 +146,14 @@ class DoctorApp(App[int]):
                     markup=False,
                 )
             self._ended = self._ended or isinstance(item, Ended)
-        if not self._flushing:
-            self._flushing = True
-            self.set_timer(self._pace.seconds, self._draw)
+        if self._due is not None and self._ended:
+            self._due.stop()  # how it ended is not waited for
+            self._due = None
+        if self._due is None:
+            self._due = self.set_timer(FLUSH if self._ended else self._pace.seconds, self._draw)
 
     def _draw(self) -> None:
-        self._flushing = False
+        self._due = None
         screen = self.shown
         if screen is not None and screen.is_mounted:
             with self._pace:

@@ -229,7 +229,7 @@ def options(words: str) -> AuditOptions:
         split = shlex.split(words)
         if not split or split[0].startswith("-"):
             raise UsageError("the inventory comes first", "doctor fleet audit --help")
-        given = command.make_context("audit", ["-i", *split]).params
+        given = command.make_context("audit", ["-i", *split], help_option_names=[]).params
     except (click.ClickException, ValueError) as error:
         said = error.format_message() if isinstance(error, click.ClickException) else str(error)
         raise UsageError(said, "doctor fleet audit --help") from None

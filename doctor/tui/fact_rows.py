@@ -28,7 +28,9 @@ def fact_rows(
         leaves = facts[area] if isinstance(facts[area], dict) else {}
         is_open = filtered or area in unfolded
         unseen = sum(1 for leaf in leaves.values() if _state(leaf) == "unknown")
-        said = f"  {len(leaves)} facts" + (f", {unseen} not seen" if unseen else "")
+        said = f"  {len(leaves)} fact{'s' * (len(leaves) != 1)}" + (
+            f", {unseen} not seen" if unseen else ""
+        )
         parts = ((tree_mark(not is_open), "dim"), (safe(area), "head"), (said, "dim"))
         rows.append(Row(area, parts, area.lower(), selectable=not filtered, fold=not is_open))
         if is_open:

@@ -10,7 +10,7 @@ from doctor.tui.header import VERDICTS, bar
 from doctor.tui.row import Part, safe
 from doctor.tui.state import ViewState
 
-NONE = "No audit is shown. A audits an inventory; doctor tui --from DIR shows one that was made."
+NONE = "A audits an inventory; doctor tui --from DIR shows an audit"
 
 
 def fleet_head(state: ViewState, now: float) -> list[list[Part]]:

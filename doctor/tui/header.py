@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.facts.identity import HostName
+from doctor.facts.tree import AREAS
 from doctor.report.model import Next
 from doctor.tui.digest import digest
 from doctor.tui.row import Part, safe
@@ -50,14 +51,14 @@ def _first(state: ViewState, now: float) -> list[Part]:
     if state.failed is not None:
         return [("✗ NO VERDICT  ", "fail"), (safe(state.failed.message), "")]
     if state.looking or (state.working == "check" and not state.findings):
-        total = len(state.probes)
-        done = total - len(state.looking)
+        done = len(state.probes) - len(state.looking)
+        total = max(len(state.probes), len(AREAS)) if state.probes else 0
         names = ", ".join(item.area for item in state.looking[:4])
         rest = f" and {len(state.looking) - 4} more" if len(state.looking) > 4 else ""
         since = max(0.0, now - state.started) if state.started else 0.0
         waits = f" {since:.0f} s" if since >= 2 else ""
         said = f" {done} of {total} areas{waits}  {names}{rest}" if total else " starting"
-        if total and done == total:
+        if total and not state.looking:
             said = f" {total} areas seen, judging{waits}"
         return [("· LOOKING  ", "bold"), *bar(done, total or 1), (said, "")]
     if not state.findings:

@@ -10,6 +10,7 @@ FLUSH = 0.05
 """Seconds between two drawings of a state that changes all the time."""
 REST = 4
 """As many times as long as a drawing took, keys have the app to themselves: ten thousand hosts must not make it deaf."""
+LONGEST = 1.0
 
 
 class Pace:
@@ -28,7 +29,7 @@ class Pace:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.seconds = max(FLUSH, REST * (time.monotonic() - self._began))
+        self.seconds = min(LONGEST, max(FLUSH, REST * (time.monotonic() - self._began)))
 
 
 def settle() -> None:

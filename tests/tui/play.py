@@ -94,7 +94,8 @@ async def idle(app: DoctorApp, pilot: Pilot[int], seconds: float = 30.0) -> None
     """Until nothing is at work and all of it is drawn."""
     for _ in range(int(seconds / 0.02)):
         await pilot.pause(0.02)
-        if app.bridge.job is not None and not app.bridge.at_work and not app.state.working:
+        done = app.bridge.job is not None and not app.bridge.at_work and app._due is None
+        if done and not app.state.working:
             break
     else:
         raise AssertionError("still at work")

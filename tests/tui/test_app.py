@@ -11,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from doctor.events import CheckFinished, FactsReady, ProbeStarted, RunFinished, RunStarted
+from doctor.facts.tree import AREAS
 from doctor.tui.app import DoctorApp
 from doctor.tui.bridge import Cancel
 from doctor.tui.origin import Origin
@@ -46,7 +47,7 @@ def test_it_draws_before_any_probe_ends_and_says_what_it_waits_for() -> None:
                 await pilot.pause(0.02)
                 if "LOOKING" in text(app) and "nvml" in text(app):
                     break
-            assert "0 of 1 areas" in line(app, "LOOKING")
+            assert f"0 of {len(AREAS)} areas" in line(app, "LOOKING")
             go_on.set()
             await idle(app, pilot)
 

@@ -146,6 +146,6 @@ def test_words_are_those_of_the_command_line() -> None:
     assert asked.inventory == ("a,b,",)
     assert (asked.limit, asked.become, asked.forks) == ("gpu*", True, 7)
     assert asked.wants == ("cuda>=13.0",)
-    for wrong in ("", "--nope", "hosts --nope", "hosts --forks x", "'open"):
+    for wrong in ("", "--nope", "hosts --nope", "hosts --forks x", "hosts --help", "'open"):
         with pytest.raises(UsageError):
             auditing.options(wrong)

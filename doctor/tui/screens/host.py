@@ -95,7 +95,12 @@ class HostScreen(Copying):
             self._made = (key, ticking, bool(filtered) and self._facts)
             self._rows = self._all_rows(state, bool(filtered))
         rows = keep(self._rows, filtered)
-        empty = f'Nothing holds "{safe(filtered)}".' if filtered else self._empty(state)
+        empty = self._empty(state)
+        if filtered:
+            among = (
+                "" if self._facts or self._show == "all" else f" among {self._show}; o shows more"
+            )
+            empty = f'Nothing holds "{safe(filtered)}"{among}.'
         self._title(rows, filtered, state)
         self.query_one(RowList).set_rows(rows, empty=empty)
         self._detail(state)

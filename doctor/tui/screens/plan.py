@@ -38,7 +38,7 @@ class PlanScreen(DoctorScreen):
         Binding(
             "a",
             "approve_harmless",
-            "All harmless",
+            "Harmless",
             tooltip="Every step that disturbs nothing",
             id="plan.all",
         ),
@@ -46,7 +46,7 @@ class PlanScreen(DoctorScreen):
         Binding(
             "d", "dry_run", "Dry run", tooltip="Check mode with differences", id="plan.dry-run"
         ),
-        Binding("F", "fix", "Fix approved", tooltip="Asks once more", id="plan.fix"),
+        Binding("F", "fix", "Fix", tooltip="Do what is approved; asks once more", id="plan.fix"),
         Binding("c", "copy", "Copy cmd", show=False, tooltip="The step's command", id="plan.copy"),
         Binding("escape", "back", show=False, id="plan.back"),
     ]

@@ -158,7 +158,7 @@ def smoke_head(state: ViewState) -> list[list[Part]]:
         line: list[Part] = [("· CLIMBING  ", "bold"), *bar(len(ended), len(LADDER))]
         return [[*line, (f" {len(ended)} of {len(LADDER)} rungs", "")]]
     if not state.rungs:
-        said = "S climbs to the rung under the cursor; it stops at the first that breaks"
+        said = "S climbs to the rung under the cursor"
         return [[("· NOT RUN  ", "bold"), (said, "dim")]]
     glyph, style = VERDICTS.get(state.smoke_verdict, ("?", "unknown"))
     all_ms = sum(rung.ms for rung in state.rungs.values())
@@ -170,14 +170,14 @@ def smoke_head(state: ViewState) -> list[list[Part]]:
         (f"{glyph} {state.smoke_verdict.upper()}  ", style),
         (f"{said} of {len(LADDER)} rungs in {all_ms / 1000:.1f} s", ""),
     ]
-    return [first, _next(state)]
+    return [first, *_next(state)]
 
 
-def _next(state: ViewState) -> list[Part]:
+def _next(state: ViewState) -> list[list[Part]]:
     for rung in state.rungs.values():
         fix = (rung.result.get("finding") or {}).get("fix") or {}
         if fix.get("say"):
-            return [("Next: ", "bold"), (safe(fix["say"]), "")]
+            return [[("Next: ", "bold"), (safe(fix["say"]), "")]]
     return []
 
 

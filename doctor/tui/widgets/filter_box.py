@@ -13,7 +13,7 @@ class FilterBox(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "No filter", id="filter.leave"),
-        Binding("enter,down", "keep", "Keep filter", id="filter.keep"),
+        Binding("enter,down", "keep", "Keep filter", key_display="Enter", id="filter.keep"),
     ]
 
     def __init__(self, back_to: str) -> None:

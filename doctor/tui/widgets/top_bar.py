@@ -58,4 +58,4 @@ class TopBar(Horizontal):
         said = "live: this host" if kind == "live" else f"{kind}: {safe(label)}"
         said = safe(self._about) or said
         notes = ["served"] * app.read_only + ["read only"] * (app.read_only or kind != "live")
-        return Content(", ".join([said, *notes]))
+        return Content(", ".join([*notes, said]))
