@@ -35,6 +35,8 @@ DEADLINE = 90
 FORKS = 20
 """Hosts asked at once."""
 TICK = 0.05
+BACKLOG = 16
+"""Answers in the judges' hands: enough that none waits, and no more in memory."""
 LAST_ANSWERS = 15.0
 """Seconds in which, after an interruption, what has arrived is still judged."""
 
@@ -219,7 +221,7 @@ class _Audit:
 
     def _ask(self, names: list[str]) -> None:
         rules = self._rules()
-        with Pool(rules, min(workers(), len(names))) as pool:
+        with Pool(rules, workers(len(names))) as pool:
             if self._inventory.recordings:
                 self._judge_recordings(names, pool)
             else:
@@ -245,7 +247,7 @@ class _Audit:
             for name in waiting:
                 path = self._inventory.recordings[name]
                 pool.give(Host(name=name, origin=Recorded(path=path)))
-                if pool.waiting >= _backlog():
+                if pool.waiting >= BACKLOG:
                     break
             if pool.waiting == 0:
                 return
@@ -296,7 +298,7 @@ class _Audit:
             self._take(pool, TICK)
 
     def _give(self, collection: Collection, pool: Pool) -> None:
-        for raw, seconds in collection.arrived(_backlog() - pool.waiting):
+        for raw, seconds in collection.arrived(BACKLOG - pool.waiting):
             name = raw.host
             said = Said(raw=raw, seconds=seconds, recording=name in self._inventory.recorded)
             pool.give(Host(name=name, groups=self._inventory.hosts[name], origin=said))
@@ -392,8 +394,3 @@ class _Audit:
         old = {line.name: line for line in self._store.lines(before)}
         found = compare.changes(old, {line.name: line for line in fleet.hosts})
         return msgspec.structs.replace(fleet, before=before, changes=found)
-
-
-def _backlog() -> int:
-    """Answers in the judges' hands: enough that none waits, and no more in memory."""
-    return 4 * workers()

@@ -124,10 +124,11 @@ class Collection:
             shown_by="doctor_spool",
         )
 
-    def _probe(self) -> dict[str, str]:
+    def _probe(self) -> dict[str, Any]:
         probe = self._work / "probe"
         probe.write_bytes(bundle.shipped())
-        return {"doctor_probe": str(probe), "doctor_word": self._asking.word}
+        arguments = ["--answer", self._asking.word, "--deadline", str(self._asking.deadline)]
+        return {"doctor_probe": str(probe), "doctor_arguments": arguments}
 
     def _run(self, command: Command) -> None:
         try:

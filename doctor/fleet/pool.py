@@ -25,22 +25,26 @@ _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from doctor.fl
 _STDERR_KEPT = 2000
 
 
-def workers() -> int:
-    """One for each core, at least two, and not more than help."""
-    return max(2, min(8, len(os.sched_getaffinity(0))))
+HOSTS_EACH = 40
+"""Hosts for which it pays to start one more."""
+
+
+def workers(hosts: int) -> int:
+    """One for each core, at least two and not more than help; fewer for few hosts, which are judged before another has started."""
+    return min(max(2, min(8, len(os.sched_getaffinity(0)))), 1 + hosts // HOSTS_EACH)
 
 
 class Pool:
     """Takes hosts, gives judgements in whatever order they come."""
 
-    def __init__(self, rules: Rules, number: int | None = None) -> None:
+    def __init__(self, rules: Rules, number: int) -> None:
         self._rules = rules
         self._hosts: queue.SimpleQueue[Host | None] = queue.SimpleQueue()
         self._judged: queue.SimpleQueue[Judged | Exception] = queue.SimpleQueue()
         self._ended = False
         self.waiting = 0
         """Hosts that were given and not yet taken back."""
-        self._judges = [_Process(rules) for _ in range(number or workers())]
+        self._judges = [_Process(rules) for _ in range(number)]
         self._threads = [
             threading.Thread(target=self._serve, args=(judge,), daemon=True)
             for judge in self._judges

@@ -82,6 +82,7 @@ def for_audit(
         | {
             "TERM": "dumb",
             "ANSIBLE_CALLBACK_PLUGINS": str(playbooks / "callback_plugins"),
+        "ANSIBLE_ACTION_PLUGINS": str(playbooks / "action_plugins"),
             "ANSIBLE_CALLBACKS_ENABLED": "doctor_spool",  # and none of the caller's: they would print what hosts say
             "ANSIBLE_HOST_KEY_CHECKING": "True",
             "ANSIBLE_SSH_HOST_KEY_CHECKING": "True",
