@@ -2,7 +2,8 @@
 
 textual-serve has no notion of who asks. Here every request needs a cookie that only the one-time link gives, must name this
 server as its host, and a websocket must come from this server's own page: else any page that the browser has open could
-drive the app.
+drive the app. A browser sends a cookie to every port of a host, so to any other user's server on 127.0.0.1 as well; this one
+goes to one folder whose name nobody else knows.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Door:
         self.token = secrets.token_urlsafe(32)
         self.origin = f"http://{LOOPBACK}:{port}"
         self.link = f"{self.origin}/?token={self.token}"
+        self.home = f"/{secrets.token_urlsafe(24)}"
+        """The folder that all of it is in, and the only one that the cookie is sent to."""
         self._cookie = secrets.token_urlsafe(32)
         self._used = False
         self._host = f"{LOOPBACK}:{port}"
@@ -50,11 +53,13 @@ class Door:
         token = request.query.get("token")
         if token is not None:
             return self._traded(token)
+        if request.path.startswith("/download/"):
+            return await handler(request)  # says where a download is to whoever has its key
         if not _same(request.cookies.get(COOKIE, ""), self._cookie):
             raise web.HTTPForbidden(
                 text="open the link that doctor tui --serve printed; it opens once"
             )
-        if request.path == "/ws":
+        if request.path == f"{self.home}/ws":
             return await self._websocket(request, handler)
         origin = request.headers.get("Origin")
         if origin is not None and origin != self.origin:
@@ -67,8 +72,8 @@ class Door:
                 text="this link was used, or is not of this run; start doctor tui --serve anew"
             )
         self._used = True
-        answer = web.Response(status=303, headers={"Location": "/"})
-        answer.set_cookie(COOKIE, self._cookie, httponly=True, samesite="Strict", path="/")
+        answer = web.Response(status=303, headers={"Location": f"{self.home}/"})
+        answer.set_cookie(COOKIE, self._cookie, httponly=True, samesite="Strict", path=self.home)
         return answer
 
     async def _websocket(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -115,16 +120,31 @@ class GuardedServer(Server):
         self.door = Door(port)
 
     async def _make_app(self) -> web.Application:
-        app: web.Application = await super()._make_app()
+        inner: web.Application = await super()._make_app()
         guard = self.door.guard
 
         @web.middleware
         async def at_the_door(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await guard(request, handler)
 
-        app.middlewares.append(at_the_door)
+        app = web.Application(middlewares=[at_the_door])
+        app.router.add_get("/", self._nothing)
+        app.router.add_get("/download/{key}", self._to_download)
+        app.add_subapp(self.door.home, inner)
         app.on_response_prepare.append(self.door.label)
         return app
+
+    async def _nothing(self, request: web.Request) -> web.StreamResponse:
+        raise web.HTTPForbidden(text="open the link that doctor tui --serve printed")
+
+    async def _to_download(self, request: web.Request) -> web.StreamResponse:
+        """textual-serve's page asks for downloads at the root, where the cookie is not sent."""
+        key = request.match_info["key"]
+        try:
+            await self.download_manager.get_download_metadata(key)
+        except KeyError:
+            raise web.HTTPForbidden(text="there is no such download") from None
+        raise web.HTTPSeeOther(f"{self.door.home}/download/{key}")
 
     async def on_startup(self, app: web.Application) -> None:
         """Its caller says where it is."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from doctor.errors import UsageError
 from doctor.tui.serve import COOKIE, SESSIONS, GuardedServer, _listen
@@ -53,6 +54,7 @@ async def status(session: aiohttp.ClientSession, url: str, **headers: str) -> in
 
 def test_nothing_without_the_cookie() -> None:
     async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        home = server.door.home
         for path in (
             "/",
             "/ws",
@@ -60,8 +62,13 @@ def test_nothing_without_the_cookie() -> None:
             "/download/x",
             "/?token=wrong",
             "/?token=",
+            f"{home}/",
+            f"{home}/ws",
+            f"{home}/static/js/textual.js",
+            f"{home}/download/x",
         ):
-            assert await status(session, url + path, Origin=url) == 403, path
+            answer = await status(session, url + path, Origin=url)
+            assert answer == 403 or (answer == 404 and not path.startswith(home)), path
 
     run(test)
 
@@ -70,13 +77,14 @@ def test_the_link_opens_once_and_becomes_a_cookie() -> None:
     async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
         async with session.get(server.door.link, allow_redirects=False) as answer:
             assert answer.status == 303
-            assert answer.headers["Location"] == "/"
+            assert answer.headers["Location"] == f"{server.door.home}/"
             cookie = answer.headers["Set-Cookie"]
         assert cookie.startswith(f"{COOKIE}=")
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
+        assert f"Path={server.door.home}" in cookie, "no other server on this address gets it"
         assert server.door.token not in cookie
-        async with session.get(url + "/") as answer:
+        async with session.get(f"{url}{server.door.home}/") as answer:
             page = await answer.text()
             assert answer.status == 200
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
@@ -92,11 +100,12 @@ def test_the_link_opens_once_and_becomes_a_cookie() -> None:
 def test_another_host_or_page_is_refused_even_with_the_cookie() -> None:
     async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
         await status(session, server.door.link)
-        assert await status(session, url + "/") == 200
         port = url.rpartition(":")[2]
+        root, url = url, url + server.door.home
+        assert await status(session, url + "/") == 200
         for host in ("evil.example", f"localhost:{port}", f"evil.example:{port}", "127.0.0.1"):
             assert await status(session, url + "/", Host=host) == 403, host
-        for origin in ("http://evil.example", "null", "http://127.0.0.1:1", url + ".evil.example"):
+        for origin in ("http://evil.example", "null", "http://127.0.0.1:1", root + ".evil.example"):
             assert await status(session, url + "/ws", Origin=origin) == 403, origin
             assert await status(session, url + "/", Origin=origin) == 403, origin
         assert await status(session, url + "/ws") == 403, "a websocket without an Origin"
@@ -109,10 +118,50 @@ def test_another_host_or_page_is_refused_even_with_the_cookie() -> None:
 def test_a_websocket_of_the_own_page_opens_and_too_many_do_not() -> None:
     async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
         await status(session, server.door.link)
-        sockets = [await session.ws_connect(url + "/ws", origin=url) for _ in range(SESSIONS)]
-        assert await status(session, url + "/ws", Origin=url) == 503
+        sockets = [
+            await session.ws_connect(f"{url}{server.door.home}/ws", origin=url)
+            for _ in range(SESSIONS)
+        ]
+        assert await status(session, f"{url}{server.door.home}/ws", Origin=url) == 503
         for socket in sockets:
             await socket.close()
+
+    run(test)
+
+
+def test_the_cookie_goes_to_no_other_folder_and_the_page_names_its_own() -> None:
+    async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        await status(session, server.door.link)
+        for path in ("/", "/ws", "/static/js/textual.js"):
+            kept = session.cookie_jar.filter_cookies(URL(url + path))
+            assert COOKIE not in kept, path
+        async with session.get(f"{url}{server.door.home}/") as answer:
+            page = await answer.text()
+        addresses = re.findall(r"(?:http|ws)://[^\"]+", page)
+        assert addresses
+        assert all(server.door.home in address for address in addresses)
+
+    run(test)
+
+
+def test_a_download_is_found_by_its_key_alone() -> None:
+    class Held:
+        app_service_id = "a"
+
+    async def test(server: GuardedServer, url: str, session: aiohttp.ClientSession) -> None:
+        assert await status(session, url + "/download/guess") == 403
+        await server.download_manager.create_download(
+            app_service=Held(),  # type: ignore[arg-type]
+            delivery_key="k" * 32,
+            file_name="report.txt",
+            open_method="download",
+            mime_type="text/plain",
+        )
+        async with session.get(url + "/download/" + "k" * 32, allow_redirects=False) as answer:
+            assert answer.status == 303
+            assert answer.headers["Location"] == f"{server.door.home}/download/{'k' * 32}"
+        session.cookie_jar.clear()
+        assert await status(session, f"{url}{server.door.home}/download/" + "k" * 32) == 403
 
     run(test)
 
