@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from doctor.checks.finding import Finding
-from doctor.checks.verdict import Verdict
 from doctor.errors import UsageError
-from doctor.facts.identity import HostName
 from doctor.fleet.model import SCHEMA, SUMMARY, Brief, FleetReport, HostLine, file_name
+from doctor.fleet.telling import telling
 from doctor.report.model import SCHEMA as REPORT_SCHEMA
-from doctor.report.model import Next, Report
+from doctor.report.model import Report
 
 LARGEST = 64 << 20
 """Bytes of a host's report."""
@@ -128,43 +125,14 @@ _REPORT = msgspec.json.Decoder(Report)
 
 
 def read_telling(file: Path) -> Report:
-    """One host's report with what did not pass, without facts: a tenth of the work of reading it whole."""
+    """What of a host's report is told in an audit's; UsageError when it is none."""
     try:
-        read = _TELLING.decode(read_bytes(file, LARGEST))
-        told = [_FINDING.decode(raw) for raw in read.findings if not _QUIET.match(raw)]
+        report = telling(read_bytes(file, LARGEST))
     except msgspec.DecodeError as error:
         raise UsageError(f"{file.name}: {error}", "audit the host again") from None
-    if read.schema != REPORT_SCHEMA:
-        raise UsageError(f"{file.name}: its schema is {read.schema!r}", "audit the host again")
-    return Report(
-        doctor=read.doctor,
-        host=read.host,
-        judged_as_of=read.judged_as_of,
-        verdict=read.verdict,
-        exit_code=read.exit_code,
-        next=read.next,
-        findings=told,
-        facts={},
-        unseen=[],
-        timing_ms={},
-    )
-
-
-class _Telling(msgspec.Struct):
-    schema: str
-    doctor: str
-    host: HostName
-    judged_as_of: str
-    verdict: Verdict
-    exit_code: int
-    next: Next | None
-    findings: list[msgspec.Raw]
-
-
-_TELLING = msgspec.json.Decoder(_Telling)
-_FINDING = msgspec.json.Decoder(Finding)
-_QUIET = re.compile(rb'\{"id":"[^"\\]*","title":"[^"\\]*","outcome":"(?:pass|skip)"[,}]')
-"""A finding, as we write it, that passed or does not apply. From its start, so that nothing a host says can look like it."""
+    if report.schema != REPORT_SCHEMA:
+        raise UsageError(f"{file.name}: its schema is {report.schema!r}", "audit the host again")
+    return report
 
 
 def read_bytes(file: Path, largest: int) -> bytes:

@@ -18,6 +18,7 @@ import msgspec
 from doctor.errors import DoctorError, UsageError
 from doctor.fleet.migrations import MIGRATIONS
 from doctor.fleet.model import FleetReport, HostLine
+from doctor.fleet.telling import telling
 from doctor.report.model import Report
 
 NAME = "history.db"
@@ -198,15 +199,15 @@ class Store:
             yield decoder.decode(line)
 
     def reports(self, audit: str) -> Iterator[tuple[HostLine, Report | None]]:
-        """Every host's line and report, by name."""
+        """Every host's line, and of its report what an audit tells (doctor.fleet.telling); by name."""
         rows = self._db.execute(
             "SELECT hosts.line, reports.report FROM hosts LEFT JOIN reports USING (audit, host)"
             " WHERE hosts.audit = ? ORDER BY hosts.host",
             (audit,),
         )
-        lines, reports = msgspec.json.Decoder(HostLine), msgspec.json.Decoder(Report)
+        lines = msgspec.json.Decoder(HostLine)
         for line, packed in rows:
-            yield lines.decode(line), None if packed is None else reports.decode(unpack(packed))
+            yield lines.decode(line), None if packed is None else telling(unpack(packed))
 
     def report(self, audit: str, host: str) -> Report | None:
         """One host's report."""

@@ -79,10 +79,9 @@ def test_what_goes_in_comes_out(tmp_path: Path, report: Report) -> None:
         assert (found.hosts, found.verdict, found.exit_code) == (2, "broken", 1)
         assert found.options == {"limit": "gpu*"}
         assert list(store.lines(found.id)) == [gone, line]
-        assert [item and item.findings for _, item in store.reports(found.id)] == [
-            None,
-            report.findings,
-        ]
+        told = [item for item in report.findings if item.outcome.value not in ("pass", "skip")]
+        assert told
+        assert [item and item.findings for _, item in store.reports(found.id)] == [None, told]
         assert store.report(found.id, "gpu-2") == report
         assert store.report(found.id, "gpu-1") is None
         kept = store.summary(found.id)
