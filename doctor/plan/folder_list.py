@@ -28,7 +28,9 @@ set -eu
 umask 022
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-get() {{ wget --quiet --force-directories "$@"; }}          # host and path become folders
+save() {{ curl --fail --silent --show-error --location --create-dirs --output "$1" "$2"; }}
+get() {{ save "${{1#*://}}" "$1"; }}          # host and path become folders
+own() {{ [ -e "packages/${{1##*/}}" ] || save "packages/${{1##*/}}" "$1"; }}
 pinned() {{ gpg --show-keys --with-colons "$1" | grep -q ":$2:"; }}
 """
 APT = """
@@ -50,14 +52,16 @@ cat /etc/apt/sources.list > "$work/sources.list" 2>/dev/null || :
 {repositories}
 export APT_CONFIG="$work/apt.conf"
 apt-get --quiet update
-apt-get --quiet --print-uris --yes --no-install-recommends install {names} | sed -n "s/^'\\([^']*\\)'.*/\\1/p" |
-while read -r url; do
+apt-get --quiet --print-uris --yes --no-install-recommends install {names} > "$work/said"
+sed -n "s/^'\\([^']*\\)'.*/\\1/p" "$work/said" | while read -r url; do
   case $url in
     *developer.download.nvidia.com*|*nvidia.github.io*) get "$url" ;;
-    *) wget --quiet --no-clobber --directory-prefix=packages "$url" ;;
+    *) own "$url" ;;
   esac
 done
-(cd packages && apt-ftparchive packages . > Packages)          # of the package apt-utils
+cd packages
+if command -v apt-ftparchive > /dev/null; then apt-ftparchive packages .; else dpkg-scanpackages --multiversion .; fi > Packages
+cd ..
 """
 APT_REPOSITORY = """\
 get {key}
@@ -70,11 +74,12 @@ DNF = """
 # packages, with what they need; those of the vendors beside their lists, those of the distribution in packages/
 mkdir -p packages
 {repositories}
-dnf --quiet {options} download --resolve --alldeps --urls {names} | grep '://' |
-while read -r url; do
+{more}command -v createrepo_c > /dev/null || dnf --quiet --assumeyes install createrepo_c
+dnf --quiet {options} download --resolve --alldeps --urls {names} > "$work/said"
+grep '://' "$work/said" | while read -r url; do
   case $url in
     *developer.download.nvidia.com*|*nvidia.github.io*) get "$url" ;;
-    *) wget --quiet --no-clobber --directory-prefix=packages "$url" ;;
+    *) own "$url" ;;
   esac
 done
 createrepo_c --quiet packages
@@ -100,6 +105,8 @@ NAMES = (
     "engine_env_python_packages",
 )
 """Variables of roles that hold names of packages."""
+EPEL = "epel-release"
+"""Brings a repository from which others of the packages come."""
 VERSIONS = {
     "nvidia_driver_packages": "nvidia_driver_version",
     "fabric_manager_packages": "fabric_manager_version",
@@ -182,7 +189,12 @@ def _packages(steps: Sequence[Step], names: Sequence[str], deb: bool) -> str:
     quoted = " ".join(shlex.quote(name) for name in names)
     if deb:
         return APT.format(repositories=text, names=quoted, pin=_pin(steps))
-    return DNF.format(repositories=text, options=" ".join(options), names=quoted)
+    more = (
+        f"rpm --quiet -q {EPEL} || dnf --quiet --assumeyes install {EPEL}\n"
+        if EPEL in names
+        else ""
+    )
+    return DNF.format(repositories=text, options=" ".join(options), names=quoted, more=more)
 
 
 def _pin(steps: Sequence[Step]) -> str:

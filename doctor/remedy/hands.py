@@ -16,7 +16,7 @@ PYTHON = "/usr/bin/python3"
 """The system's own interpreter; what runs as root is never this program's environment."""
 
 _BOOT = (
-    "import sys; sys.path[:0] = [sys.argv[1]]; "
+    "import sys; sys.path.append(sys.argv[1]); "
     "from doctor.remedy.host.dispatch import main; main(sys.argv[2:])"
 )
 

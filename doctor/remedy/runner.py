@@ -3,7 +3,8 @@
 What is worked around here was measured (ansible-runner 2.4.3): a handler that raises kills the thread and looks like success,
 one that returns nothing loses the events, an absent cancel callback replaces the caller's signal handlers, the whole environment
 of the caller is passed on and written to a file, host-key checking is switched off where nobody says otherwise, and settings that
-are given as an argument are dropped when there is no file of settings.
+are given as an argument are dropped when there is no file of settings. AWX_LIB_DIRECTORY of the caller names the folder from which a
+plugin is loaded: nothing of the caller's environment is passed on.
 """
 
 from __future__ import annotations
@@ -174,8 +175,7 @@ def execute(
     )
     config.prepare()
     config.command[0] = str(ansible_playbook())
-    own = set(os.environ) - set(command.environment) - _SET_BY_RUNNER
-    config.env = {key: value for key, value in config.env.items() if key not in own}
+    config.env = {**command.environment, **_for_runner(config, command.environment)}
     if command.shown_by:
         config.env["ANSIBLE_STDOUT_CALLBACK"] = command.shown_by
     runner = Runner(config, event_handler=on_event, cancel_callback=lambda: token.canceled)
@@ -183,18 +183,21 @@ def execute(
     return runner
 
 
-_SET_BY_RUNNER = frozenset(
-    {
-        "ANSIBLE_CALLBACK_PLUGINS",
-        "ANSIBLE_STDOUT_CALLBACK",
-        "ANSIBLE_RETRY_FILES_ENABLED",
-        "ANSIBLE_CACHE_PLUGIN",
-        "ANSIBLE_CACHE_PLUGIN_CONNECTION",
-        "AWX_ISOLATED_DATA_DIR",
-        "RUNNER_OMIT_EVENTS",
-        "RUNNER_ONLY_FAILED_EVENTS",
+def _for_runner(config: Any, own: Mapping[str, str]) -> dict[str, str]:
+    """What the library needs of its own. It takes each of these from the caller's environment too, where it is set there."""
+    from ansible_runner.utils import get_callback_dir
+
+    callbacks = [own.get("ANSIBLE_CALLBACK_PLUGINS", ""), get_callback_dir()]
+    return {
+        "ANSIBLE_CALLBACK_PLUGINS": ":".join(item for item in callbacks if item),
+        "ANSIBLE_STDOUT_CALLBACK": "awx_display",
+        "ANSIBLE_RETRY_FILES_ENABLED": "False",
+        "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(config.fact_cache),
+        "AWX_ISOLATED_DATA_DIR": str(config.artifact_dir),
+        "RUNNER_OMIT_EVENTS": "False",
+        "RUNNER_ONLY_FAILED_EVENTS": "False",
     }
-)
 
 
 def _environment(asked: Asked, workspace: Workspace) -> dict[str, str]:
@@ -216,7 +219,6 @@ def _environment(asked: Asked, workspace: Workspace) -> dict[str, str]:
         "ANSIBLE_LIBRARY": str(asked.playbooks / "library"),
         "ANSIBLE_MODULE_UTILS": str(asked.playbooks / "module_utils"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",
-        "ANSIBLE_CALLBACK_PLUGINS": "",
         "ANSIBLE_NOCOLOR": "1",
         MARK: asked.run,
     }

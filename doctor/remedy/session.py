@@ -128,7 +128,7 @@ class Session:
     def _in_plan(self, step: Step) -> bool:
         return any(item.id == step.id and item.remedy for item in self.job.plan(self.report).steps)
 
-    def _refused(self, step: Step, refusal: Refusal) -> StepOutcome | None:
+    def _refused(self, step: Step, refusal: Refusal) -> StepOutcome:
         """A warning's step is left out; an error's stops the run when the others are done."""
         tell = ApprovalNeeded(step=step.id, why=refusal.why, allow=refusal.flag)
         self.job.tell(tell)
@@ -156,15 +156,23 @@ class Session:
         try:
             refusal = self._save(step, remedy.touches, person)
             if refusal is not None:
-                found = self._refused(step, refusal)
-                assert found is not None  # noqa: S101
-                return found
+                return self._refused(step, refusal)
+            refusal = self._looked_again(step, person)
+            if refusal is not None:
+                self.journal.add("step-left", step=step.id)
+                return self._refused(step, refusal)
             result = self.play(step)
             self._record(step, remedy.touches, result)
         except (RemedyError, OSError) as error:
             return self._could_not(step, error)
         self.report = self.job.look()
         return self.judged(step, result)
+
+    def _looked_again(self, step: Step, person: bool) -> Refusal | None:
+        """Saving what undo needs can take minutes: whoever began to work meanwhile is not disturbed either."""
+        if step.disturbs == "none" or step.disturbs in self.job.options.allow:
+            return None
+        return consent(step, self.job.options.allow, self.job.do("workload"), person=person)
 
     def _could_not(self, step: Step, error: RemedyError | OSError) -> StepOutcome:
         """What stood in the way before or after the role; a full disk may even keep it from being written down."""

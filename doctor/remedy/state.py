@@ -116,4 +116,18 @@ def open_state(root: Path | None = None, *, create: bool = True) -> State:
         raise DoctorError(f"{place} is not a folder of this user's own", "look who made it")
     if stat.S_IMODE(info.st_mode) & 0o077:
         place.chmod(0o700)
+    for folder in place.resolve().parents:
+        if _is_open(folder.lstat()):
+            raise DoctorError(
+                f"records in {place} could be replaced: others can write {folder}",
+                "nothing was changed",
+            )
     return State(place)
+
+
+def _is_open(info: os.stat_result) -> bool:
+    """Whether somebody else can put another folder in the place of one in this one. A sticky folder keeps them from it."""
+    if info.st_uid not in (0, os.geteuid()):
+        return True
+    group = info.st_mode & stat.S_IWGRP and info.st_gid not in (0, os.getegid())
+    return bool((info.st_mode & stat.S_IWOTH or group) and not info.st_mode & stat.S_ISVTX)

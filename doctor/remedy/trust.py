@@ -43,40 +43,62 @@ def line() -> str:
 
 
 def _everything(overlays: Sequence[Path], extra: Sequence[Path]) -> Iterable[Path]:
+    """The interpreter with its environment, every place from which it imports, and what is data to it."""
     from doctor.resources import matrices_dir, playbooks_dir
 
-    own = Path(__file__).resolve().parents[1]
     yield Path(sys.executable)
     yield Path(os.path.realpath(sys.executable))
-    yield from (own, playbooks_dir(), matrices_dir(), *overlays, *extra)
+    prefix = Path(sys.prefix)
+    if sys.prefix != sys.base_prefix:
+        yield from (prefix / "bin", prefix / "pyvenv.cfg")
+    yield from (Path(__file__).resolve().parents[1], playbooks_dir(), matrices_dir())
+    yield from (*overlays, *extra)
     for entry in sys.path:
-        if entry and Path(entry).exists() and Path(entry) != own.parent:
-            yield Path(entry)
+        yield Path(entry or os.getcwd())  # noqa: PTH109 - "" is the folder that one is in
 
 
-def not_own(path: Path) -> str | None:
-    """What of a path, of the folders above it or of all that is under it somebody else than root can write."""
-    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - links are looked at, not followed
-    for folder in reversed(absolute.parents):
+def not_own(path: Path, seen: set[str] | None = None) -> str | None:
+    """What of a path, of the folders above it, of all that is under it or of what its links lead to somebody else can write."""
+    seen = set() if seen is None else seen
+    absolute = os.path.abspath(path)  # noqa: PTH100 - links are looked at, not followed
+    if absolute in seen:
+        return None
+    seen.add(absolute)
+    for folder in reversed(Path(absolute).parents):
+        if not os.path.lexists(folder):
+            return None  # nothing is there, and only root can put it there
         problem = _wrong(str(folder), above=True)
         if problem is not None:
             return problem
-    real = Path(os.path.realpath(absolute))
+    if not os.path.lexists(absolute):
+        return _wrong(os.path.dirname(absolute))  # noqa: PTH120 - nobody may put something there
+    real = os.path.realpath(absolute)
     if real != absolute:
-        return _wrong(str(absolute)) or not_own(real)
-    return _under(str(absolute))
+        return _wrong(absolute) or not_own(Path(real), seen)
+    return _under(absolute, seen)
 
 
-def _under(top: str) -> str | None:
+def _under(top: str, seen: set[str]) -> str | None:
     problem = _wrong(top)
     if problem is not None or not os.path.isdir(top):  # noqa: PTH112
         return problem
     for folder, names, files in os.walk(top):
         for name in (*names, *files):
-            problem = _wrong(f"{folder}/{name}")
+            path = f"{folder}/{name}"
+            problem = _wrong(path)
+            if problem is None and os.path.islink(path):  # noqa: PTH114
+                problem = _led(path, top, seen)
             if problem is not None:
                 return problem
     return None
+
+
+def _led(link: str, top: str, seen: set[str]) -> str | None:
+    """What a link leads to outside of what is walked anyway."""
+    real = os.path.realpath(link)
+    inside = real == top or real.startswith(f"{top}/")
+    above = top.startswith(f"{real.rstrip('/')}/")
+    return None if inside or above else not_own(Path(real), seen)
 
 
 def _wrong(path: str, above: bool = False) -> str | None:
@@ -89,7 +111,16 @@ def _wrong(path: str, above: bool = False) -> str | None:
         return f"{path} belongs to user {info.st_uid}"
     if stat.S_ISLNK(info.st_mode):
         return None
-    others = info.st_mode & stat.S_IWOTH or (info.st_mode & stat.S_IWGRP and info.st_gid != 0)
+    group = info.st_mode & stat.S_IWGRP and (info.st_gid != 0 or _has_acl(path))
+    others = info.st_mode & stat.S_IWOTH or group
     if others and not (above and info.st_mode & stat.S_ISVTX):
         return f"{path} can be written by others (mode {stat.S_IMODE(info.st_mode):o})"
     return None
+
+
+def _has_acl(path: str) -> bool:
+    """An access list names more people than the owner and the group; the group's bits are then its mask."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False)
+    except OSError:
+        return False

@@ -111,7 +111,7 @@ def _todo(journal: Journal) -> list[str]:
     for record in journal.records():
         if record["what"] == "step-begun" and record["step"] not in found:
             found.append(record["step"])
-        elif record["what"] == "undone" and record["step"] in found:
+        elif record["what"] in ("undone", "step-left") and record["step"] in found:
             found.remove(record["step"])
     return found[::-1]
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container
 from typing import Any
 
-from doctor.remedy.host import packages
+from doctor.remedy.host import locks, packages
 from doctor.remedy.host.command import run
 
 UNIT = "gpu-host-doctor-resume.service"
 FOLDER = "/etc/systemd/system"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
+NO_SESSION = "4294967295"
+"""What /proc/<pid>/sessionid says outside of any session."""
 DELAY = 5
 """Seconds between the order and the reboot, so that whoever gave it can end."""
 
@@ -46,15 +49,17 @@ def obstacles(manager: str, session: str) -> list[str]:
     half = packages.half_configured(manager)
     if half:
         found.append(f"half-configured packages: {', '.join(half)}")
+    busy = locks.holder(manager)
+    if busy:
+        found.append(f"packages are being changed by {busy['name']} (pid {busy['pid']})")
     return found
 
 
 def people(own: str) -> list[str]:
-    """Other people's sessions, by logind where it answers, else by terminals."""
+    """Other people's sessions, by logind where it answers, and terminals that it does not know."""
     ran = run(["loginctl", "list-sessions", "--no-legend", "--no-pager"], timeout=10)
-    if ran.ok:
-        return others(ran.out, own)
-    return _terminals(own)
+    known = others(ran.out, own) if ran.ok else []
+    return known + terminals(_own_terminals(), registered=ran.ok)
 
 
 def others(text: str, own: str) -> list[str]:
@@ -74,22 +79,58 @@ def others(text: str, own: str) -> list[str]:
     return found
 
 
-def _terminals(own: str) -> list[str]:
-    """Where logind is not there: terminals on which a process runs that is not a login prompt."""
+def terminals(own: Container[int], registered: bool) -> list[str]:
+    """Terminals on which a process runs that is not a login prompt. `registered`: without those of logind's sessions.
+
+    A container's terminals are nobody's: what runs in it is a workload, and counted as one.
+    """
     found: dict[int, str] = {}
+    here = _space("self")
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
-        try:
-            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
-                text = file.read()
-        except OSError:
+        command, _, terminal = _stat(name)
+        if not terminal or command in ("agetty", "getty") or terminal in own:
             continue
-        command = text[text.find("(") + 1 : text.rfind(")")]
-        terminal = int(text[text.rfind(")") + 2 :].split()[4])
-        if terminal and command not in ("agetty", "getty") and str(terminal) != own:
-            found.setdefault(terminal, command)
+        if _space(name) != here:
+            continue
+        if registered and _text(f"/proc/{name}/sessionid") not in ("", NO_SESSION):
+            continue
+        found.setdefault(terminal, command)
     return [f"somebody ({command} on terminal {number})" for number, command in found.items()]
+
+
+def _space(pid: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def _own_terminals() -> set[int]:
+    """Of this process and those that started it: the asker's."""
+    found, pid = set(), str(os.getpid())
+    while pid not in ("0", "1", ""):
+        _, pid, terminal = _stat(pid)
+        found.add(terminal)
+    return found
+
+
+def _stat(pid: str) -> tuple[str, str, int]:
+    """(command, parent, terminal) of a process; empty where it has ended."""
+    text = _text(f"/proc/{pid}/stat")
+    fields = text[text.rfind(")") + 2 :].split()
+    if len(fields) < 5:
+        return "", "", 0
+    return text[text.find("(") + 1 : text.rfind(")")], fields[1], int(fields[4])
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def schedule(run_id: str, doctor: str) -> dict[str, Any]:

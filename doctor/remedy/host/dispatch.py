@@ -238,7 +238,8 @@ def _load(path: str) -> dict[str, Any]:
 def _store(path: str, state: Mapping[str, Any]) -> None:
     """Whole or not at all: what is half written is not a copy."""
     part = f"{path}.part"
-    with open(part, "w", encoding="utf-8") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(part, flags, 0o600), "w", encoding="utf-8") as file:
         json.dump(state, file)
         file.flush()
         os.fsync(file.fileno())

@@ -323,13 +323,13 @@ def _remove(path: str, now: Entry | None, said: dict[str, list[dict[str, str]]])
 
 
 def _put(path: str, was: Entry, now: Entry | None, pack: Pack) -> None:
-    """The old thing under a new name beside it, complete, then renamed over the new one."""
+    """The old thing under a new name beside it, complete, then renamed over the new one. Nothing is reached by its name twice."""
     if was["type"] == "dir":
         if now is not None and now["type"] != "dir":
             os.unlink(path)
         if now is None or now["type"] != "dir":
             os.mkdir(path, 0o700)
-        _dress(path, was)
+        _dress(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC), was)
         return
     if now is not None and now["type"] == "dir":
         os.rmdir(path)
@@ -339,31 +339,42 @@ def _put(path: str, was: Entry, now: Entry | None, pack: Pack) -> None:
     except FileNotFoundError:
         pass
     if was["type"] == "file":
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        try:
-            _write(fd, pack.read(was["at"]))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    elif was["type"] == "link":
-        os.symlink(was["target"], part)
-    elif was["type"] in ("char", "block", "fifo"):
-        kinds = {"char": statmod.S_IFCHR, "block": statmod.S_IFBLK, "fifo": statmod.S_IFIFO}
-        os.mknod(part, kinds[was["type"]] | 0o600, was.get("rdev", 0))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        _dress(os.open(part, flags, 0o600), was, pack.read(was["at"]))
     else:
-        raise OSError(errno.ENOTSUP, f"a {was['type']} cannot be made again")
-    _dress(part, was)
+        _make(part, was)
+        os.chown(part, was["uid"], was["gid"], follow_symlinks=False)
+        os.utime(part, ns=(was["mtime"], was["mtime"]), follow_symlinks=False)
     os.rename(part, path)
 
 
-def _dress(path: str, was: Entry) -> None:
-    os.chown(path, was["uid"], was["gid"], follow_symlinks=False)
-    if was["type"] != "link":
-        os.chmod(path, was["mode"])
-    wanted = was.get("xattrs", {})
-    for name in _xattrs(path):
-        if name not in wanted and not name.startswith("security."):
-            os.removexattr(path, name, follow_symlinks=False)
-    for name, value in wanted.items():
-        os.setxattr(path, name, base64.b64decode(value), follow_symlinks=False)
-    os.utime(path, ns=(was["mtime"], was["mtime"]), follow_symlinks=False)
+def _make(part: str, was: Entry) -> None:
+    kinds = {"char": statmod.S_IFCHR, "block": statmod.S_IFBLK, "fifo": statmod.S_IFIFO}
+    if was["type"] == "link":
+        os.symlink(was["target"], part)
+    elif was["type"] in kinds:
+        mask = os.umask(0)
+        try:
+            os.mknod(part, kinds[was["type"]] | was["mode"], was.get("rdev", 0))
+        finally:
+            os.umask(mask)
+    else:
+        raise OSError(errno.ENOTSUP, f"a {was['type']} cannot be made again")
+
+
+def _dress(fd: int, was: Entry, data: bytes = b"") -> None:
+    """Content, owner, mode, labels and times of what was opened; it is on disk and closed afterwards."""
+    try:
+        _write(fd, data)
+        os.fchown(fd, was["uid"], was["gid"])
+        os.fchmod(fd, was["mode"])
+        wanted = was.get("xattrs", {})
+        for name in os.listxattr(fd):
+            if name not in wanted and not name.startswith("security."):
+                os.removexattr(fd, name)
+        for name, value in wanted.items():
+            os.setxattr(fd, name, base64.b64decode(value))
+        os.utime(fd, ns=(was["mtime"], was["mtime"]))
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -15,6 +15,8 @@ Set = dict[str, list[str]]
 
 APT = ["apt-get", "-y", "-q", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=120"]
 HELD = "its owner holds it at this version"
+SEVERAL = ("kernel", "gpg-pubkey", "kmod-")
+"""Beginnings of names of which dnf keeps several versions on purpose."""
 LONG = 3600.0
 """Seconds that a package transaction may take."""
 
@@ -50,6 +52,8 @@ def parse(text: str, status: str) -> Set:
 
 def half_configured(manager: str) -> list[str]:
     """Packages that were left half way; with any of these nobody should reboot."""
+    if manager == "dnf":
+        return doubled(installed(manager))
     if manager != "apt":
         return []
     form = "${db:Status-Abbrev}\t${Package}\n"
@@ -78,6 +82,13 @@ def _matching(manager: str, globs: Sequence[str]) -> Set:
         for key, versions in installed(manager).items()
         if any(fnmatchcase(key.rpartition(mark)[0], pattern) for pattern in globs)
     }
+
+
+def doubled(found: Mapping[str, list[str]]) -> list[str]:
+    """A transaction of rpm that was cut off leaves the old version of a package beside the new one. Pure."""
+    return [
+        key for key, versions in found.items() if len(versions) > 1 and not key.startswith(SEVERAL)
+    ]
 
 
 def save(manager: str, globs: Sequence[str], folder: str) -> dict[str, Any]:

@@ -26,13 +26,23 @@ def look(docker: str = DOCKER) -> dict[str, Any]:
         held = _holds_gpu(pid)
         if held is None and os.geteuid() != 0:
             said["unknown"] = ["processes of other users cannot be seen without root"]
-        if held and not name.startswith(SERVANTS):
+        if held and not _is_servant(pid, name):
             said["gpu"].append(f"{name} (pid {pid})")
     others = shims - dockers
     if others > 0:
         said["containers"].append(f"{others} of another engine than Docker")
         said["live_restore"] = False
     return said
+
+
+def _is_servant(pid: str, name: str) -> bool:
+    """By its program too: anybody can give a process any name."""
+    if not name.startswith(SERVANTS):
+        return False
+    try:
+        return os.readlink(f"/proc/{pid}/exe").startswith(("/usr/bin/", "/usr/sbin/"))
+    except OSError:
+        return False
 
 
 def _pids() -> list[str]:
