@@ -51,7 +51,7 @@ def fix(report: FleetFix, look: Look) -> str:
     lines = [_head(report, look)]
     for wave in report.waves:
         failed = f", {len(wave.failed)} failed" if wave.failed else ""
-        lines += ["", look.paint(f"Wave {wave.number}: {len(wave.hosts)} hosts{failed}", "bold")]
+        lines += ["", look.paint(f"Wave {wave.number}: {_hosts(len(wave.hosts))}{failed}", "bold")]
         for host in report.hosts:
             if host.wave == wave.number:
                 lines += _host(host, look, report.dry_run)
@@ -72,7 +72,11 @@ def _head(report: FleetFix, look: Look) -> str:
     counts = [f"{number} {word}" for word, number in verdicts.most_common()]
     counts += [f"{report.counts[key]} {key}" for key in ("failed", "not-reached") if report.counts.get(key)]  # fmt: skip
     what = "dry run" if report.dry_run else f"fix {report.fix}"
-    return f"{look.paint(f'{len(report.hosts)} hosts', 'bold')}  {what}: {', '.join(counts)}"
+    return f"{look.paint(_hosts(len(report.hosts)), 'bold')}  {what}: {', '.join(counts)}"
+
+
+def _hosts(number: int) -> str:
+    return "1 host" if number == 1 else f"{number} hosts"
 
 
 def _host(host: HostFix, look: Look, dry_run: bool) -> list[str]:
