@@ -54,12 +54,11 @@ def test_templates_of_a_host_are_found_wherever_they_are() -> None:
 
 def test_parcel_is_one_archive_that_needs_nothing_of_ours(tmp_path: Path) -> None:
     import subprocess
-    import sys
 
     archive = tmp_path / "parcel"
     archive.write_bytes(parcel({"run": "20260101T000000-abcdef", "by": "x", "word": "w", "asked": {"do": "release"}}))  # fmt: skip
     ran = subprocess.run(
-        ["/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable, "-ISB", str(archive)],
+        ["/bin/sh", str(archive)],
         capture_output=True, text=True, cwd="/", check=True,
     )  # fmt: skip
     assert ran.stdout.startswith("doctor-probe/1 w ")

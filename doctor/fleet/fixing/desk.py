@@ -33,6 +33,8 @@ if sys.version_info < (3, 9):
 from doctor.remedy.host.parcel import main
 sys.exit(main(sys.argv[0]))
 """
+PREFIX = b'#!/bin/sh\nexec /usr/bin/python3 -ISB "$0"\n'
+"""Before the archive: the system's own Python and no other."""
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
@@ -149,12 +151,12 @@ def _written(work: Path, asked: dict[str, _Question]) -> dict[str, str]:
 
 
 def parcel(request: dict[str, Any]) -> bytes:
-    """The host's side of the remedies with a request, as one archive that the system's Python runs."""
+    """The host's side of the remedies with a request, as one file that a shell hands to the system's Python."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in (*_members(), (REQUEST, json.dumps(request).encode())):
             archive.writestr(zipfile.ZipInfo(name, _WHEN), data, zipfile.ZIP_DEFLATED, 6)
-    return buffer.getvalue()
+    return PREFIX + buffer.getvalue()
 
 
 @lru_cache(maxsize=1)
