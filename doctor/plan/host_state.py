@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from doctor.facts.distribution import parse
-from doctor.facts.model import Fact, Known, NotApplicable, Unknown
+from doctor.facts.model import Fact, Known, NotApplicable, Unknown, known_or
 from doctor.facts.versions import ComputeCapability, DriverVersion, GlibcVersion
 from doctor.matrix import query
 
@@ -81,6 +81,7 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     nouveau: bool = False
     nvidia_repository: bool | None = None
     kernel_held: bool = False
+    secure_boot: bool = False
 
     @property
     def distribution(self) -> Distribution | None:
@@ -152,6 +153,7 @@ def read_host(facts: Facts, matrix: Matrix) -> HostState:
         nouveau=_nouveau(facts),
         nvidia_repository=_has_repository(facts),
         kernel_held=_kernel_held(read, facts),
+        secure_boot=known_or(facts.kernel.secure_boot, False),
         unseen=read.unseen,
     )
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from doctor.plan.host_state import HostState
     from doctor.plan.solve import Catalog, Solution
 
+MOK = {"apt": "/var/lib/shim-signed/mok/MOK.der", "dnf": "/var/lib/dkms/mok.pub"}
+"""The key with which DKMS signs, by package manager."""
+
 UNDO = {
     "none": "nothing to undo",
     "driver": "install the packages that were there before; they are recorded first",
@@ -156,6 +159,8 @@ class _Steps:
             and self.state.driver_origin is not None
         ):
             changes.append("remove the packages of the other origin first: the two are never mixed")
+        if self.state.secure_boot:
+            changes += self._secure_boot()
         yield _step("nvidia_driver", disturbs, "driver", changes)
         lock = self.state.distribution.branch_lock if self.state.distribution else None
         branch = row.want.partition(".")[0]
@@ -165,6 +170,16 @@ class _Steps:
             f": {lock.replace('<branch>', branch)}" if lock else ""
         )
         yield _step("driver_lock", "none", "none", [said], "release the hold")
+
+    def _secure_boot(self) -> list[str]:
+        """A key is enrolled by a person at the console, never by a role."""
+        key = MOK.get(self.state.package_manager or "")
+        if key is None:
+            return []
+        return [
+            "Secure Boot is on: a module that DKMS builds loads once its key is enrolled",
+            f"then, with somebody at the console for the blue screen: sudo mokutil --import {key} && sudo reboot",
+        ]
 
     def repository(self) -> Step:
         """Where NVIDIA's packages come from."""

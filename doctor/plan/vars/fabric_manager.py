@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from doctor.checks.areas.fabric_state import by_subnet_manager
 from doctor.facts.model import Known
+from doctor.facts.versions import ComputeCapability
 from doctor.plan.driver_choice import choose
+from doctor.plan.host_state import read_host
 
 if TYPE_CHECKING:
     from doctor.facts.tree import Facts
     from doctor.matrix.matrix import Matrix
+    from doctor.matrix.model import Statement
     from doctor.plan.model import Target
 
 PLAIN_SINCE = 580
@@ -27,18 +31,29 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
         "fabric_manager_version": chosen.version,
         "fabric_manager_packages": [name],
     }
-    if _fifth_generation(facts):
-        found["fabric_manager_modules"] = ["ib_umad", "mlx5_ib"]
-        found["fabric_manager_subnet_packages"] = ["nvlsm"]
+    row = matrix.statement("gpu_rules", "gpu.nvlink5-subnet-manager")
+    if row is not None and _fifth_generation(facts, matrix, row):
+        found["fabric_manager_modules"] = list(row.names)
+        found["fabric_manager_subnet_packages"] = [
+            *_bringing(facts, row.names, dnf),
+            row.values["package"],
+        ]
     return found
 
 
-def _fifth_generation(facts: Facts) -> bool:
-    """Switches of NVLink 5 are reached by InfiniBand devices: GPUs of compute capability 10 beside such a device."""
-    gpus = facts.nvml.gpus
-    blackwell = isinstance(gpus, Known) and any(
-        isinstance(gpu.compute_capability, Known) and gpu.compute_capability.value.startswith("10.")
-        for gpu in gpus.value.values()
-    )
-    devices = facts.pci.infiniband
-    return blackwell and isinstance(devices, Known) and bool(devices.value)
+def _fifth_generation(facts: Facts, matrix: Matrix, row: Statement) -> bool:
+    """Whether GPUs of such switches are here, by what they are: before there is a driver nothing else says so."""
+    state = read_host(facts, matrix)
+    least = ComputeCapability(row.minimum or "")
+    of_kind = any(gpu.capability is not None and gpu.capability >= least for gpu in state.gpus)
+    return of_kind and (state.nvswitches > 0 or by_subnet_manager(facts, row))
+
+
+def _bringing(facts: Facts, modules: Sequence[str], dnf: bool) -> list[str]:
+    """The package of the running kernel that brings modules which are not loaded."""
+    loaded, running = facts.network.rdma_modules, facts.kernel.running
+    if not isinstance(loaded, Known) or not isinstance(running, Known):
+        return []
+    if set(modules) <= set(loaded.value):
+        return []
+    return [f"{'kernel' if dnf else 'linux'}-modules-extra-{running.value}"]
