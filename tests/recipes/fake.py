@@ -22,6 +22,7 @@ NEEDED = {
     ],
     "github-actions": ["runner=gpu"],
     "gitlab-ci": ["tag=gpu"],
+    "systemd-fleet-service": ["inventory=/etc/ansible/hosts"],
 }
 """Recipe -> its variables without a default."""
 HOSTILE = """image:it's "a" $(touch pwned) `touch pwned` ${HOME} %h %{x} {{ y }} ${{ z }} \\ #; touch pwned"""

@@ -39,9 +39,9 @@ def test_needs_what_has_no_default_and_says_so(
 def test_every_variable_changes_the_file(name: str) -> None:
     other = {
         "allow": "irreversible", "unsure": "leave", "resume": "yes", "limit": "7", "gpus": "8", "wait": "77", "pause": "7",
-        "interval": "77", "delay": "7s", "schedule": "weekly", "cron": "1 2 3 4 5", "selector": "other=1",
+        "interval": "77", "delay": "7s", "schedule": "weekly", "cron": "1 2 3 4 5", "selector": "other=1", "unit": "other.service",
     }  # fmt: skip
-    folders = ("home", "doctor", "collector", "slurm")
+    folders = ("home", "doctor", "collector", "slurm", "inventory")
     before = made(name)
     for key in book.recipe(name).variables:
         said = other.get(key, "/else/where" if key in folders else "other")

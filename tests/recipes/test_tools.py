@@ -51,7 +51,9 @@ def test_systemd_takes_the_units(schedule: str, tmp_path: Path) -> None:
     units = [tmp_path / "gpu-host-doctor.service", tmp_path / "gpu-host-doctor.timer"]
     units[0].write_text(made("systemd-service", "doctor=/usr/bin/true", WANT))
     units[1].write_text(made("systemd-timer", f"schedule={schedule}"))
-    said = ran(verify, "verify", *units)
+    fleet = tmp_path / "gpu-host-doctor-fleet.service"
+    fleet.write_text(made("systemd-fleet-service", "doctor=/usr/bin/true", WANT))
+    said = ran(verify, "verify", *units, fleet)
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
     units[0].write_text(units[0].read_text().replace("SuccessExitStatus=1 3", "SuccessExitState=1 3"))  # fmt: skip
     assert "SuccessExitState" in ran(verify, "verify", *units).stderr
