@@ -99,7 +99,7 @@ def several(start: Start, *flavors: str) -> Iterator[list[Host]]:
 def test_waves_fix_and_undo_what_a_dry_run_only_shows(
     start: Start, fix: Fix, tmp_path: Path, control: Path
 ) -> None:
-    with several(start, "ubuntu2404", "rocky9", "ubuntu2204") as hosts:
+    with several(start, "ubuntu2404", "ubuntu2204", "rocky10") as hosts:
         with_driver(hosts)
         where = ("-i", inventory(tmp_path, *hosts))
         before = [Before.of(host) for host in hosts]
@@ -143,7 +143,7 @@ def test_waves_fix_and_undo_what_a_dry_run_only_shows(
 
 
 def test_breaker_stops_at_a_host_without_rights(start: Start, fix: Fix, tmp_path: Path) -> None:
-    with several(start, "ubuntu2404", "rocky9", "ubuntu2204") as hosts:
+    with several(start, "ubuntu2404", "ubuntu2204", "rocky10") as hosts:
         with_driver(hosts)
         first, guest, last = hosts
         where = ("-i", inventory(tmp_path, *hosts, users={guest.name: "guest"}))
@@ -167,7 +167,7 @@ def test_breaker_stops_at_a_host_without_rights(start: Start, fix: Fix, tmp_path
 def test_host_that_is_gone_is_said_and_its_neighbour_is_fixed(
     start: Start, fix: Fix, tmp_path: Path
 ) -> None:
-    with several(start, "ubuntu2404", "rocky9") as hosts:
+    with several(start, "ubuntu2404", "ubuntu2204") as hosts:
         with_driver(hosts)
         where = ("-i", inventory(tmp_path, *hosts))
         gone, here = hosts
