@@ -1,0 +1,191 @@
+"""Twenty real sshd hosts of four distributions with different faults, and hosts that misbehave behind sshd: one audit finds each, fast."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet.sshd import Plan, started
+from tests.playbooks.standins.engine import engine, missing
+from tests.playbooks.standins.fleet import Fleet
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+FLAVORS = ("ubuntu2204", "ubuntu2404", "rocky9", "rocky10")
+FORKS = 20
+MEMLOCK = "* soft memlock 64\n* hard memlock 64\nroot soft memlock 64\nroot hard memlock 64\n"
+NO_BLACKLIST = "rm -f /lib/modprobe.d/nvidia-graphics-drivers.conf /usr/lib/modprobe.d/nvidia.conf; echo 'quiet' >/etc/standin/cmdline"
+LIES = {
+    "hangs": "sleep 600",
+    "floods": "head -c 100000000 /dev/zero | tr '\\0' x",
+    "no-json": "echo 'doctor-probe/1 x y'",
+    "drops": "echo doctor-probe; kill -9 $PPID",
+}
+"""What a host does instead of running the probe."""
+BARE = "mkdir /gone; for place in /usr/bin /usr/local/bin; do mv $place/python3* /gone 2>/dev/null; done; true"
+
+
+def plans() -> list[Plan]:
+    """Five hosts of each distribution, each with another fault."""
+    found = []
+    for flavor in FLAVORS:
+        found += [
+            Plan(f"{flavor}-no-gpu", flavor, "gpu.not-on-bus", gpus=0),
+            Plan(f"{flavor}-no-driver", flavor, "driver.not-installed"),
+            Plan(
+                f"{flavor}-nouveau",
+                flavor,
+                "driver.gpu-held-by-other-module",
+                driver=True,
+                before=NO_BLACKLIST,
+            ),
+            Plan(
+                f"{flavor}-memlock",
+                flavor,
+                "limits.memlock",
+                driver=True,
+                files={"/etc/security/limits.d/10-site.conf": MEMLOCK},
+            ),
+            Plan(f"{flavor}-shm", flavor, "shm.size", driver=True, gpus=2),
+        ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    with engine() as running:
+        yield Fleet(running, tmp_path_factory.mktemp("keys"))
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A person's, with a state folder of the test's own."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE")},
+        "XDG_STATE_HOME": str(folder),
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+    }
+
+
+def audit(folder: Path, *more: str) -> tuple[dict[str, Any], float]:
+    code = (
+        "import sys; from pathlib import Path; from doctor.remedy import state;"
+        f"state.ROOT = Path({str(folder / 'state')!r});"
+        "from doctor.cli.main import main; main(sys.argv[1:])"
+    )
+    began = time.monotonic()
+    done = subprocess.run(
+        [
+            sys.executable, "-c", code, "fleet", "audit", "-i", str(folder / "inventory.json"), "-o", str(folder / "out"),
+            "--forks", str(FORKS), "--format", "json", *more,
+        ],
+        capture_output=True, text=True, env=environment(folder), timeout=300,
+    )  # fmt: skip
+    spent = time.monotonic() - began
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout), spent
+
+
+def setup(folder: Path) -> float:
+    """Ansible's own look at the same hosts."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ansible")), "all", "-i", str(folder / "inventory.json"),
+            "-m", "ansible.builtin.setup", "--forks", str(FORKS),
+        ],
+        capture_output=True, text=True, env=environment(folder), timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return time.monotonic() - began
+
+
+def test_twenty_hosts_of_four_distributions_and_the_time_it_takes(
+    stand: Fleet, tmp_path: Path
+) -> None:
+    asked = plans()
+    with started(stand, asked, tmp_path):
+        audit(tmp_path)
+        ratios = []
+        for _ in range(3):
+            reference = setup(tmp_path)
+            fleet, spent = audit(tmp_path)
+            ratios.append(spent / reference)
+            print(f"audit {spent:.1f} s, setup {reference:.1f} s, ratio {ratios[-1]:.2f}")
+    assert fleet["counts"]["audited"] == len(asked), fleet["counts"]
+    wrong = {}
+    for plan in asked:
+        line = next(item for item in fleet["hosts"] if item["name"] == plan.name)
+        said = {item["id"] for item in line["findings"] if item["outcome"] in ("fail", "warn")}
+        if plan.finding not in said:
+            wrong[plan.name] = (plan.finding, line["verdict"], sorted(said))
+        assert line["groups"] == [plan.flavor]
+        assert line["said_name"] == plan.name
+    assert wrong == {}
+    assert fleet["verdict"] == "broken"
+    assert min(ratios) <= 0.6, ratios
+
+
+def test_hosts_that_misbehave_behind_sshd(stand: Fleet, tmp_path: Path) -> None:
+    asked = [
+        Plan(
+            name,
+            "ubuntu2404",
+            after=f"printf '%s\\n' {_shell(what)!r} >/bin/liar; chmod 755 /bin/liar; usermod -s /bin/liar root",
+        )
+        for name, what in LIES.items()
+    ]
+    asked += [Plan("no-python", "ubuntu2404", after=BARE), Plan("honest", "ubuntu2404")]
+    asked += [
+        Plan("paused", "ubuntu2404"),
+        Plan("gone", "ubuntu2404"),
+        Plan("other-key", "ubuntu2404"),
+    ]
+    with started(stand, asked, tmp_path) as hosts:
+        stand.engine.run("pause", hosts["paused"].name)
+        stand.engine.run("kill", hosts["gone"].name)
+        address = hosts["other-key"].address
+        known = tmp_path / "known_hosts"
+        known.write_text(
+            "".join(
+                line
+                for line in known.read_text().splitlines(True)
+                if not line.startswith(f"{address} ")
+            )
+        )
+        fleet, spent = audit(tmp_path, "--deadline", "25")
+        stand.engine.run("unpause", hosts["paused"].name)
+        left = hosts["honest"].out(
+            "ls -A /tmp /root/.ansible 2>/dev/null | grep -c -e doctor -e ansible-tmp || true"
+        )
+    stands = {line["name"]: (line["state"], line.get("reason", "")) for line in fleet["hosts"]}
+    assert stands["honest"][0] == "audited"
+    assert left == "0"
+    assert stands["hangs"][0] == "late"
+    assert stands["floods"][0] == "refused" and "100000000 characters" in stands["floods"][1]
+    assert stands["no-json"][0] == "refused"
+    assert stands["drops"][0] in ("unreachable", "failed", "refused")
+    assert stands["no-python"][0] == "failed" and "needs Python 3.9" in stands["no-python"][1]
+    assert stands["paused"][0] in ("unreachable", "late")
+    assert stands["gone"][0] == "unreachable"
+    assert (
+        stands["other-key"][0] == "unreachable"
+        and "key verification failed" in stands["other-key"][1]
+    )
+    for line in fleet["hosts"]:
+        if line["name"] != "honest":
+            assert (line.get("verdict", "unknown"), line.get("exit_code", 3)) == ("unknown", 3)
+    assert spent < 25 + 60
+
+
+def _shell(instead: str) -> str:
+    return f'#!/bin/bash\\ncase "$2" in *--answer*) {instead}; exit;; esac\\nexec /bin/bash "$@"'
