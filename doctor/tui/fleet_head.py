@@ -28,7 +28,7 @@ def fleet_head(state: ViewState, now: float) -> list[list[Part]]:
             return [[("· AUDITING  ", "bold"), *bar(0, 1), (" reading the inventory", "")]]
         return [[("· NO AUDIT  ", "bold"), (NONE, "dim")]]
     lines = [_first(fleet, at_work, now), [("  ", ""), *summary(fleet)], _about(fleet)]
-    return [*lines, *_next(fleet)]
+    return [*lines, *_next(fleet), *_note(state)]
 
 
 def _first(fleet: FleetView, at_work: bool, now: float) -> list[Part]:
@@ -70,3 +70,9 @@ def _next(fleet: FleetView) -> list[list[Part]]:
     if first.fix is None:
         return [[("So far: ", "bold"), (many + safe(first.message), "")]]
     return [[("Next: ", "bold"), (many + safe(first.fix.say), "")]]
+
+
+def _note(state: ViewState) -> list[list[Part]]:
+    """The last thing that the audit had to say beside its hosts."""
+    said = [line.text for line in state.log_of("fleet audit") if not line.style]
+    return [[("! ", "warn"), (safe(said[-1]), "")]] if said else []

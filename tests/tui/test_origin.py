@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from doctor.errors import SourceError, UsageError
+from doctor.events import FleetStarted, Note
 from doctor.tui import acts, origin
+from doctor.tui.bridge import Cancel
 from doctor.tui.origin import Origin
 from doctor.tui.state import ViewState, reduce_all
 from tests.tui.play import events_of, recorded
@@ -64,3 +66,26 @@ def test_nothing_is_fixed_or_smoked_from_what_is_not_live(kind: str) -> None:
         acts.fixing(made, frozenset(), (), lambda step, question: True)
     with pytest.raises(UsageError, match="only from a live look"):
         acts.smoking(made, "driver")
+
+
+def test_a_long_log_ends_while_somebody_looks(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    lines = [Note(at=float(number), text="x") for number in range(2000)]
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    slept: list[float] = []
+
+    class Counted(Cancel):
+        def wait(self, seconds: float) -> bool:
+            slept.append(seconds)
+            return False
+
+    origin.replay(path).start([].append, Counted())
+    assert 0.9 * origin.LONGEST_REPLAY < sum(slept) <= origin.LONGEST_REPLAY * 1.001
+
+
+def test_an_audits_log_opens_on_the_fleet(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(msgspec.json.encode(FleetStarted(audit="a", hosts={"h": []})) + b"\n")
+    made = origin.replay(path)
+    assert (made.mode, made.work) == ("fleet", "audit")
+    assert not made.is_live

@@ -9,6 +9,8 @@ from doctor.events import (
     ApprovalNeeded,
     CheckFinished,
     FactsReady,
+    FleetStarted,
+    HostFinished,
     Note,
     PlanReady,
     ProbeFinished,
@@ -22,6 +24,7 @@ from doctor.events import (
     StepProgress,
     StepStarted,
 )
+from doctor.tui import fleet_state
 from doctor.tui.state import LOG_LINES, Begun, Ended, Failed, ViewState, reduce, reduce_all
 from tests.tui.play import events_of, recorded
 
@@ -145,3 +148,32 @@ def test_a_plan_is_read_as_it_is_told() -> None:
     state = after(PlanReady(plan=told))
     assert state.plan is not None
     assert state.plan.status == "satisfied"
+
+
+def test_progress_that_says_the_same_again_is_one_line_of_the_log() -> None:
+    state = after(
+        RunStarted(verb="smoke", source="live", at=1.0),
+        SmokeStageStarted(stage="serve", timeout=9.0, at=1.0),
+        *(
+            SmokeStageProgress(stage="serve", text=text, done=float(n), total=9.0, at=2.0 + n)
+            for n, text in enumerate(("starting", "starting", "loading", "starting"))
+        ),
+    )
+    said = [line.text for line in state.log_of("smoke") if line.who == "serve"]
+    assert said == ["starting", "loading", "starting"]
+    assert len(state.rungs["serve"].trace) == 4
+
+
+def test_a_host_that_answers_again_is_counted_once_and_an_end_is_not_made_up() -> None:
+    line = {"name": "a", "state": "audited", "verdict": "broken", "findings": []}
+    state = after(
+        FleetStarted(audit="x", hosts={"a": ["g"], "b": []}, at=1.0),
+        HostFinished(line=line, done=1, of=2, at=2.0),
+        HostFinished(line={**line, "verdict": "healthy"}, done=1, of=2, at=3.0),
+    )
+    assert state.fleet is not None
+    assert fleet_state.counts(state.fleet) == {"healthy": 1, "waiting": 1}
+    assert state.fleet.report is None
+    state = after(FleetStarted(audit="y", hosts={}, at=9.0), state=state)
+    assert state.fleet is not None
+    assert state.fleet.lines == {}
