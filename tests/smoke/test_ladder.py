@@ -362,6 +362,23 @@ def test_an_engine_that_is_killed_in_the_middle_is_a_finding_of_that_rung(
     assert not (SHM / f"psm_kill{os.getpid()}").exists()
 
 
+@pytest.mark.parametrize("lives", [True, False])
+def test_requests_that_fail_under_load_are_explained_by_the_engines_log(
+    tmp_path: Path, lives: bool
+) -> None:
+    """The part of an engine that computes dies; the part that answers lives on, or ends a moment later."""
+    python = fake_python(tmp_path / "env", core_dies_after=30, lives=lives)
+    report = smoke(tmp_path, python, level="load", duration=3.0)
+    broken = report.stages[-1]
+    assert (broken.name, broken.outcome, report.exit_code) == ("load", "fail", 6)
+    assert broken.finding is not None
+    assert broken.finding.id == f"smoke.load-{'requests-failed' if lives else 'exited'}"
+    assert "EngineDeadError" in " ".join(str(item.value) for item in broken.finding.evidence)
+    assert broken.numbers["errors"]
+    assert set(broken.files) == {"load.json", "server.log"}
+    assert_nothing_left(python)
+
+
 def test_a_port_that_somebody_took_meanwhile_costs_one_more_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
