@@ -20,7 +20,6 @@ from doctor.errors import DoctorError, UsageError
 from doctor.events import Note
 from doctor.exit_codes import ExitCode, worst
 from doctor.fleet import settings
-from doctor.fleet.collect import end_processes
 from doctor.fleet.fixing.desk import Desk, Terms
 from doctor.fleet.fixing.host import (
     Seen,
@@ -112,7 +111,6 @@ class Fleet:
 
     def __exit__(self, *_: object) -> None:
         self.desk.cancel()
-        end_processes(self.id)
         shutil.rmtree(self._work, ignore_errors=True)
 
     def looks(self, names: Sequence[str]) -> dict[str, Report | LostError]:
