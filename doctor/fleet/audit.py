@@ -86,12 +86,12 @@ def audit(
 ) -> Audited:
     """Run one, or go on with one. KeyboardInterrupt and `stop` end it early: what arrived is kept, exit 130."""
     with open_store(asked.database) as store:
-        found = inventories.read(asked.inventory, asked.limit)
-        _can_be_golden(asked.golden, found)
+        found = None if asked.resume else inventories.unread(asked.inventory, asked.limit)
+        if found is None:
+            found = inventories.read(asked.inventory, asked.limit)
         kept = _resumed(store, found, asked) if asked.resume else _begun(store, found, asked)
         folder = Path(kept.folder)
         with _alone(folder):
-            store.begin_audit(kept)
             return Audited(fleet=_Audit(kept, found, asked, store, emit, stop).run(), folder=folder)
 
 
@@ -185,23 +185,32 @@ class _Audit:
         self._done: set[str] = set()
         self._briefs = msgspec.json.Decoder(Report)
         self._interrupted = False
+        self._word = secrets.token_hex(8)
 
     def run(self) -> FleetReport:
         """From the first host to the report."""
-        self._emit(
-            FleetStarted(audit=self._kept.id, hosts=self._inventory.hosts, folder=self._kept.folder)
-        )
-        left = self._without_finished()
-        left = self._without_unsafe(left)
+        left: list[str] = []
         try:
-            if left:
+            if self._inventory.hosts:
+                left = self._begin()
                 self._ask(left)
+            else:
+                self._ask_whom_ansible_finds()
         except KeyboardInterrupt:
             self._interrupted = True
-        for name in left:
+        for name in self._inventory.hosts:
             if name not in self._done:
                 self._not_audited(name, "not-reached", "the audit was interrupted", keep=False)
         return self._finish()
+
+    def _begin(self) -> list[str]:
+        """Once it is known whom to ask: the hosts that are left to be asked."""
+        _can_be_golden(self._asked.golden, self._inventory)
+        self._store.begin_audit(self._kept)
+        self._emit(
+            FleetStarted(audit=self._kept.id, hosts=self._inventory.hosts, folder=self._kept.folder)
+        )
+        return self._without_unsafe(self._without_finished())
 
     def _without_finished(self) -> list[str]:
         """Hosts still to be asked; those that a resumed audit has are said at once."""
@@ -220,12 +229,48 @@ class _Audit:
         return [name for name in names if name not in self._inventory.unsafe]
 
     def _ask(self, names: list[str]) -> None:
-        rules = self._rules()
-        with Pool(rules, workers(len(names))) as pool:
+        if not names:
+            return
+        with Pool(self._rules(), workers(len(names))) as pool:
             if self._inventory.recordings:
                 self._judge_recordings(names, pool)
-            else:
-                self._judge_answers(names, pool, rules)
+                return
+            with self._collection(names) as collection:
+                self._judge_answers(collection, pool)
+
+    def _ask_whom_ansible_finds(self) -> None:
+        """The inventory is read once, by the run that asks: it says whom it found before it asks them."""
+        with self._collection(None) as collection:
+            hosts = collection.whom()
+            while hosts is None and not self._stopped():
+                time.sleep(TICK)
+                hosts = collection.whom()
+            if hosts is None:
+                raise KeyboardInterrupt
+            if not hosts:
+                raise UsageError(
+                    f"{self._inventory.label} has no hosts", "see ansible-inventory --graph"
+                )
+            self._inventory = inventories.said(self._inventory, hosts)
+            names = self._begin()
+            collection.expect(names)
+            if names:
+                with Pool(self._rules(), workers(len(names))) as pool:
+                    self._judge_answers(collection, pool)
+
+    @contextmanager
+    def _collection(self, names: list[str] | None) -> Iterator[Collection]:
+        asking = Asking(
+            run=self._kept.id,
+            word=self._word,
+            deadline=self._asked.deadline,
+            forks=self._asked.forks,
+            become=self._asked.become,
+            connection=self._asked.connection,
+            limit=self._asked.limit or "",
+        )
+        with self._work() as work, Collection(self._inventory, names, asking, work) as collection:
+            yield collection
 
     def _rules(self) -> Rules:
         judging = self._kept.options["judging"]
@@ -236,7 +281,7 @@ class _Audit:
                 "own_days": not judging["as_of"],
             },
             folder=self._kept.folder,
-            word=secrets.token_hex(8),
+            word=self._word,
             deadline=self._asked.deadline,
             names=list(self._inventory.hosts),
         )
@@ -253,27 +298,18 @@ class _Audit:
                 return
             self._take(pool, TICK)
 
-    def _judge_answers(self, names: list[str], pool: Pool, rules: Rules) -> None:
-        asking = Asking(
-            run=self._kept.id,
-            word=rules.word,
-            deadline=self._asked.deadline,
-            forks=self._asked.forks,
-            become=self._asked.become,
-            connection=self._asked.connection,
-        )
-        with self._work() as work, Collection(self._inventory, names, asking, work) as collection:
-            try:
-                self._follow(collection, pool)
-            except KeyboardInterrupt:
-                self._interrupted = True
-            if self._stopped():
-                collection.cancel()
-                self._last_answers(collection, pool)
-            else:
-                for name, begun in collection.not_reached().items():
-                    state: State = "failed" if begun else "not-reached"
-                    self._not_audited(name, state, collection.how_it_ended())
+    def _judge_answers(self, collection: Collection, pool: Pool) -> None:
+        try:
+            self._follow(collection, pool)
+        except KeyboardInterrupt:
+            self._interrupted = True
+        if self._stopped():
+            collection.cancel()
+            self._last_answers(collection, pool)
+            return
+        for name, begun in collection.not_reached().items():
+            state: State = "failed" if begun else "not-reached"
+            self._not_audited(name, state, collection.how_it_ended())
 
     def _follow(self, collection: Collection, pool: Pool) -> None:
         """Until every host has answered or was given up."""

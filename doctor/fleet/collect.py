@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from doctor import bundle
+from doctor.errors import UsageError
 from doctor.fleet import settings
 from doctor.fleet.envelope import Raw, own_words
 from doctor.fleet.inventory import Inventory
@@ -45,6 +46,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     become: bool = False
     connection: str = ""
     """As of ansible-playbook -c, for hosts whose variables name none."""
+    limit: str = ""
+    """As of ansible-playbook --limit, where Ansible says whom it finds."""
     playbook: str = AUDIT
     values: dict[str, Any] = {}
     """What another playbook is told."""
@@ -54,10 +57,12 @@ class Collection:
     """Ansible at work in a thread of its own. Use as a context: what it started is gone afterwards."""
 
     def __init__(
-        self, inventory: Inventory, hosts: Sequence[str], asking: Asking, work: Path
+        self, inventory: Inventory, hosts: Sequence[str] | None, asking: Asking, work: Path
     ) -> None:
+        """`hosts` None: whomever Ansible finds in the inventory, said by `whom`."""
         self._asking = asking
-        self._waiting = dict.fromkeys(hosts, 0.0)
+        self._everybody = hosts is None
+        self._waiting = dict.fromkeys(hosts or (), 0.0)
         """Host -> when its turn came, 0 before."""
         self._work = work
         self._sockets = (
@@ -107,7 +112,9 @@ class Collection:
             flags.append("--become")
         if asking.connection:
             flags += ["--connection", asking.connection]
-        if set(self._waiting) != set(inventory.hosts):
+        if self._everybody:
+            flags += ["--limit", asking.limit] if asking.limit else []
+        elif set(self._waiting) != set(inventory.hosts):
             wanted = self._work / "limit"
             wanted.write_text("".join(pattern(name) + "\n" for name in self._waiting))
             flags += ["--limit", f"@{wanted}"]
@@ -144,6 +151,26 @@ class Collection:
     def cancel(self) -> None:
         """Ask no more hosts; what has arrived can still be taken."""
         self._token.cancel()
+
+    def whom(self) -> dict[str, tuple[list[str], dict[str, str]]] | None:
+        """Whom Ansible found, once it has said so; UsageError when it never will."""
+        at_work = self.running
+        try:
+            with self._spool.open("rb") as file:
+                line = file.readline()
+        except FileNotFoundError:
+            line = b""
+        if line.endswith(b"\n"):
+            return self._decoder.decode(line).hosts
+        if not at_work:
+            raise UsageError(
+                f"no host can be asked: {self.how_it_ended()}", "see ansible-inventory --graph"
+            )
+        return None
+
+    def expect(self, hosts: Sequence[str]) -> None:
+        """Of those that were found, whose answers are waited for."""
+        self._waiting = dict.fromkeys(hosts, 0.0)
 
     def arrived(self, most: int) -> list[tuple[Raw, float]]:
         """Answers that are there and were not taken yet, with the seconds each took. A torn last line is not there."""

@@ -28,7 +28,7 @@ class Raw(msgspec.Struct, frozen=True, kw_only=True):
     """What Ansible says of one host's task, as the callback plugin wrote it."""
 
     host: str
-    kind: Literal["begun", "ok", "failed", "unreachable"]
+    kind: Literal["inventory", "begun", "ok", "failed", "unreachable"]
     at: float
     """When, by our clock."""
     rc: int | None = None
@@ -40,6 +40,8 @@ class Raw(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     size: int = 0
     """Characters of the whole output."""
+    hosts: dict[str, tuple[list[str], dict[str, str]]] = {}
+    """Of the inventory: name -> groups, and the variables that an audit must know of."""
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,26 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Name -> the variable that would switch host-key checking off."""
 
 
+def unread(given: Sequence[str], limit: str | None = None) -> Inventory | None:
+    """One whose hosts Ansible will say once it asks them, so that it is read once; None where somebody else must read it."""
+    if not given:
+        raise UsageError("no inventory is named", "name one with -i")
+    if _recorded(given, limit) is not None:
+        return None
+    sources = _sources(given)
+    config = settings.config_file(os.environ, Path.cwd())
+    if _unsafe_setting(config):
+        return None
+    return Inventory(label=",".join(sources), sources=sources, hosts={})
+
+
+def said(found: Inventory, hosts: dict[str, tuple[list[str], dict[str, str]]]) -> Inventory:
+    """The same inventory with the hosts that Ansible said."""
+    variables: dict[str, Any] = {name: given for name, (_, given) in hosts.items()}
+    groups = {name: sorted(set(of) - set(_EVERYBODY)) for name, (of, _) in sorted(hosts.items())}
+    return _known(found.label, found.sources, groups, variables, "")
+
+
 def read(given: Sequence[str], limit: str | None = None) -> Inventory:
     """UsageError when it cannot be read or holds no host."""
     if not given:
@@ -91,7 +111,7 @@ def _is_facts(path: Path) -> bool:
 
 
 def _asked(given: Sequence[str], limit: str | None) -> Inventory:
-    sources = [_absolute(item) for item in given]
+    sources = _sources(given)
     label = ",".join(sources)
     config = settings.config_file(os.environ, Path.cwd())
     document = _list(sources, limit, settings.environment(config), label)
@@ -102,13 +122,31 @@ def _asked(given: Sequence[str], limit: str | None) -> Inventory:
         raise UsageError(
             f"{label}: ansible-inventory lists no inventory", "see ansible-inventory --list"
         ) from None
+    return _known(label, sources, hosts, variables, _unsafe_setting(config))
+
+
+def _known(
+    label: str,
+    sources: list[str],
+    hosts: dict[str, list[str]],
+    variables: dict[str, Any],
+    everywhere: str,
+) -> Inventory:
     return Inventory(
         label=label,
         sources=sources,
         hosts=hosts,
         recorded=frozenset(host for host in hosts if "doctor_recording" in variables.get(host, {})),
-        unsafe=_unsafe(hosts, variables, _unsafe_setting(config)),
+        unsafe=_unsafe(hosts, variables, everywhere),
     )
+
+
+def _sources(given: Sequence[str]) -> list[str]:
+    sources = [_absolute(item) for item in given]
+    for source in sources:
+        if "," not in source and not Path(source).exists():
+            raise UsageError(f"{source} is not there", "name an inventory with -i")
+    return sources
 
 
 def _absolute(given: str) -> str:
@@ -123,8 +161,6 @@ def _list(
 
     argv = [str(ansible_playbook().with_name("ansible-inventory")), "--list"]
     for source in sources:
-        if "," not in source and not Path(source).exists():
-            raise UsageError(f"{source} is not there", "name an inventory with -i")
         argv += ["-i", source]
     if limit:
         argv += ["--limit", limit]

@@ -15,8 +15,9 @@ from doctor.probes.answer import LARGEST_LINE
 from doctor.remedy.host.locks import MARK
 
 ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
-SSH_ARGUMENTS = "-o ControlMaster=auto -o ControlPersist=15s"
-"""Without -C, Ansible's default: the probe and its answer are compressed already."""
+SSH_ARGUMENTS = "-o ControlMaster=no"
+"""Instead of Ansible's default: a host is spoken to once, so that a master would serve nobody; and the probe and its answer are
+compressed already."""
 CHECKING = {"ansible_host_key_checking": True, "ansible_ssh_host_key_checking": True}
 """As extra variables these win over whatever an inventory or a configuration says."""
 _OFF = re.compile(r"(?i)StrictHostKeyChecking[= ]+\"?(no|off)\b")
@@ -82,7 +83,7 @@ def for_audit(
         | {
             "TERM": "dumb",
             "ANSIBLE_CALLBACK_PLUGINS": str(playbooks / "callback_plugins"),
-        "ANSIBLE_ACTION_PLUGINS": str(playbooks / "action_plugins"),
+            "ANSIBLE_ACTION_PLUGINS": str(playbooks / "action_plugins"),
             "ANSIBLE_CALLBACKS_ENABLED": "doctor_spool",  # and none of the caller's: they would print what hosts say
             "ANSIBLE_HOST_KEY_CHECKING": "True",
             "ANSIBLE_SSH_HOST_KEY_CHECKING": "True",

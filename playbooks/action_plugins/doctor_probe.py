@@ -1,5 +1,6 @@
 """Sends the probe over the connection that runs it: one round trip where ansible.builtin.script takes six, no folder of Ansible's there."""
 
+import re
 import shlex
 
 from ansible.errors import AnsibleActionFail
@@ -32,6 +33,10 @@ cat >"$folder/probe"
 /bin/sh "$folder/probe" {arguments}
 """
 
+ARGUMENTS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+OFF = re.compile(r"(?i)StrictHostKeyChecking[\s=]+[\"']?(no|off)\b")
+"""Host-key checking is never switched off, by an inventory's variables or a configuration either."""
+
 
 class ActionModule(ActionBase):
     """The action of an audit's one task."""
@@ -44,6 +49,11 @@ class ActionModule(ActionBase):
         """{"rc", "stdout", "stderr"} of the probe."""
         result = super().run(tmp, task_vars)
         probe, arguments = self._task.args["probe"], self._task.args["arguments"]
+        for name in ARGUMENTS:
+            if OFF.search(self._given(name)):
+                raise AnsibleActionFail(
+                    f"{name} switches host-key checking off; accept-new is as far as it may go"
+                )
         if not self._connection.is_pipelining_enabled():
             return self._as_script(probe, arguments, task_vars)
         try:
@@ -62,6 +72,13 @@ class ActionModule(ActionBase):
         )
         result.update(done, changed=False, failed=done["rc"] != 0)
         return result
+
+    def _given(self, name):
+        """An option of the connection as it holds; other connections than ssh have none."""
+        try:
+            return str(self._connection.get_option(name) or "")
+        except KeyError:
+            return ""
 
     def _as_script(self, probe, arguments, task_vars):
         task = self._task.copy()

@@ -11,12 +11,21 @@ name: doctor_spool
 type: stdout
 short_description: Spools each host's answer
 description:
-  - Appends one JSON line to the file that E(DOCTOR_SPOOL) names when a host's task begins, and one when it ends.
+  - Appends one JSON line to the file that E(DOCTOR_SPOOL) names with the hosts of the play, one when a host's task begins, and one when it ends.
   - An output of more than E(DOCTOR_SPOOL_LARGEST) characters is left out, and its size said.
 options: {}
 """
 KEPT = 8000
 """Characters of the end of what a host wrote to stderr, and of Ansible's own message."""
+
+KNOWN = (
+    "doctor_recording",
+    "ansible_connection",
+    "ansible_ssh_args",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
+)
+"""Variables of hosts that are said."""
 
 
 class CallbackModule(CallbackBase):
@@ -33,7 +42,9 @@ class CallbackModule(CallbackBase):
         self._largest = int(os.environ["DOCTOR_SPOOL_LARGEST"])
 
     def _write(self, host, kind, **said):
-        record = {"host": host.get_name(), "kind": kind, "at": time.time(), **said}
+        self._record({"host": host.get_name(), "kind": kind, "at": time.time(), **said})
+
+    def _record(self, record):
         line = memoryview(json.dumps(record).encode("ascii") + b"\n")
         while line:
             line = line[os.write(self._file, line) :]
@@ -52,6 +63,19 @@ class CallbackModule(CallbackBase):
             timed_out="timedout" in said,
             size=len(stdout),
         )
+
+    def v2_playbook_on_play_start(self, play):
+        """Whom Ansible is going to ask, with the groups and the variables that an audit must know of."""
+        manager = play.get_variable_manager()
+        hosts = {}
+        for host in manager._inventory.get_hosts(play.hosts):
+            given = manager.get_vars(play=play, host=host)
+            groups = sorted(group.name for group in host.get_groups())
+            hosts[host.get_name()] = [
+                groups,
+                {name: _text(given[name]) for name in KNOWN if name in given},
+            ]
+        self._record({"host": "", "kind": "inventory", "at": time.time(), "hosts": hosts})
 
     def v2_runner_on_start(self, host, task):
         """Its turn has come."""

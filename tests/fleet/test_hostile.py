@@ -53,9 +53,9 @@ EXPECTED = {
     "escapes": ("refused", "control characters"),
     "old-python": ("failed", "this is 3.6"),
     "no-python": ("failed", "needs Python 3.9"),
-    "no-shell": ("unreachable", "exited with result 127"),
+    "no-shell": ("failed", "the probe did not run"),
     "nowhere": ("unreachable", "Connection refused"),
-    "switches-checking-off": ("failed", "ansible_ssh_common_args switches host-key checking off"),
+    "switches-checking-off": ("failed", "ssh_common_args switches host-key checking off"),
 }
 
 
