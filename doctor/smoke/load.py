@@ -58,8 +58,12 @@ def generate(
     vocabulary: Sequence[int],
     is_over: Callable[[], bool],
     tick: Callable[[float], None],
+    abort: Callable[[], None],
 ) -> Measured:
-    """Ask for `seconds` with `clients` clients. `is_over` ends it early; `tick` hears how far it is."""
+    """Ask for `seconds` with `clients` clients. `is_over` ends it early; `tick` hears how far it is.
+
+    What these raise ends it at once: `abort` then breaks the answers that clients still wait for.
+    """
     started = time.monotonic()
     until = started + seconds
     stop = threading.Event()
@@ -83,6 +87,10 @@ def generate(
                 if is_over():
                     break
                 time.sleep(0.2)
+        except BaseException:
+            stop.set()
+            abort()
+            raise
         finally:
             stop.set()
         requests = [request for future in futures for request in future.result()]

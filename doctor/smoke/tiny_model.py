@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from doctor.smoke.guest import Guest, script
+from doctor.smoke.guest import Guest, how_it_ended, script
 
 if TYPE_CHECKING:
     from doctor.smoke.context import Context
@@ -86,7 +86,8 @@ def write(ctx: Context, place: Place, dtype: str) -> TinyModel:
             "engine-build",
             "model-not-written",
             "The smoke model can be written under the engine's interpreter",
-            f"{place.where} could not write the smoke model (exit {rc})",
+            f"{place.where} could not write the smoke model"
+            f" ({'no end in time' if rc is None else how_it_ended(rc)})",
             child.tail(),
             child.log.name,
             want="an interpreter that starts and has numpy",

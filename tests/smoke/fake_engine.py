@@ -40,6 +40,7 @@ def write_model(spec: dict) -> None:
     """A folder, and what the real script prints."""
     if "write_says" in BEHAVIOUR:
         sys.exit(BEHAVIOUR["write_says"])
+    time.sleep(BEHAVIOUR.get("write_s", 0))
     os.makedirs(spec["folder"], exist_ok=True)
     print(json.dumps(ANSWERS["said"]))
 
@@ -114,7 +115,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         number = asked["max_tokens"]
         for _ in range(number):
-            time.sleep(BEHAVIOUR.get("token_s", 0.001))
+            hangs = number > BEHAVIOUR.get("hangs_from", 0)
+            time.sleep(BEHAVIOUR.get("token_s", 0.001) if hangs else 0.001)
             self.event({"choices": [{"text": " w004"}]})
         self.event({"choices": [], "usage": {"completion_tokens": number}})
         self.wfile.write(b"data: [DONE]\n\n")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from doctor.events import SmokeStageFinished, SmokeStageProgress, SmokeStageStarted
 from doctor.smoke.model import CPU_ONLY
+from doctor.smoke.processes import MARK
 from tests.smoke.running import assert_nothing_left, fake_python, option, smoke, started
 
 SHM = Path("/dev/shm")
@@ -437,3 +439,78 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, size: str, rung:
     assert ran.stdout == f"6 smoke.{rung}-no-room []\n"
     if (python.parent / "started.json").exists():
         assert_nothing_left(python)
+
+
+HANGS = {
+    "engine-build": {"write_s": 600},
+    "serve": {"never_ready": True},
+    "tokens": {"reference_s": 600},
+    "load": {"token_s": 600.0, "hangs_from": 4},
+}
+"""How each rung can be made to wait for ever."""
+TIMEOUTS = {
+    "engine-build": "smoke.engine-build-model-not-written",
+    "tokens": "smoke.tokens-no-reference",
+}
+"""Rungs that say what they waited for."""
+
+
+def wait_for(path: Path, text: str) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if path.exists() and text in path.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{text} is not in {path}")
+
+
+@pytest.mark.parametrize("rung", HANGS)
+@pytest.mark.parametrize("how", ["Ctrl-C", "timeout"])
+def test_an_end_on_any_rung_leaves_nothing(tmp_path: Path, rung: str, how: str) -> None:
+    """While something hangs there for good: a process, the engine, the reference, every answer."""
+    python = fake_python(tmp_path / "env", helper=True, **HANGS[rung])
+    script = tmp_path / "climb.py"
+    script.write_text(
+        "import importlib, json, sys; from pathlib import Path; from tests.smoke.running import smoke\n"
+        f"stage = importlib.import_module('doctor.smoke.stages.{rung.replace('-', '_')}').STAGE\n"
+        f"if {how == 'timeout'}: stage.timeout = 3.0\n"
+        "class Events(list):\n"
+        "    def append(self, event):\n"
+        f"        print(getattr(event, 'stage', ''), getattr(event, 'text', ''), file=open({str(tmp_path / 'said')!r}, 'a'))\n"
+        f"found = smoke(Path({str(tmp_path)!r}), Path({str(python)!r}), level='load', duration=600.0, events=Events())\n"
+        "print(json.dumps([found.verdict, found.run, found.left_behind, found.stages[-1].finding and found.stages[-1].finding.id]))\n"
+    )
+    root = Path(__file__).parents[2]
+    started_at = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, script],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_signals,
+    ) as child:
+        if how == "Ctrl-C":
+            wait_for(tmp_path / "said", "clients" if rung == "load" else f"{rung} ")
+            time.sleep(1.0)
+            child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=90)
+    verdict, run, left, id = json.loads(out)
+    assert left == []
+    if how == "Ctrl-C":
+        assert verdict == "interrupted"
+    else:
+        assert (verdict, id) == ("failed", TIMEOUTS.get(rung, f"smoke.{rung}-timeout"))
+    assert time.monotonic() - started_at < 60
+    mark = f"{MARK}={run}".encode()
+    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and _carries(pid, mark)] == []
+    assert not list(Path(tempfile.gettempdir()).glob(f"doctor-smoke-{run}-*"))
+    if rung != "engine-build":
+        assert_nothing_left(python)
+
+
+def _carries(pid: str, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False

@@ -12,7 +12,7 @@ from doctor.checks.finding import Evidence, Finding, Severity
 from doctor.facts.model import Known
 from doctor.smoke import baseline as baselines
 from doctor.smoke import load
-from doctor.smoke.context import Canceled, StageFailed
+from doctor.smoke.context import StageFailed
 from doctor.smoke.model import StageResult, fault, passed, skipped
 from doctor.smoke.watch import GpuUse, Watch
 
@@ -85,7 +85,8 @@ class Load:
 
         def is_over() -> bool:
             watch.sample()
-            return ctx.cancel.canceled or not server.is_alive()
+            ctx.check()
+            return not server.is_alive()
 
         try:
             measured = load.generate(
@@ -95,11 +96,10 @@ class Load:
                 vocabulary=range(4, vocabulary),
                 is_over=is_over,
                 tick=lambda done: ctx.progress(f"{clients} clients", min(done, seconds), seconds),
+                abort=server.running.end,
             )
         finally:
             memory, growth, gpus = watch.stop()
-        if ctx.cancel.canceled:
-            raise Canceled
         return measured, memory, growth, gpus
 
     def cleanup(self, ctx: Context) -> None:
