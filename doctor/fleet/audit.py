@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from doctor import __version__
 from doctor.errors import UsageError
 from doctor.events import FleetReady, FleetStarted, HostFinished, Note
 from doctor.exit_codes import ExitCode, worst
+from doctor.fleet import beginning
 from doctor.fleet import inventory as inventories
 from doctor.fleet.aggregate import Gathering
 from doctor.fleet.collect import Asking, Collection
@@ -71,16 +69,6 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-def now() -> str:
-    """UTC."""
-    return datetime.now(timezone.utc).replace(microsecond=0).isoformat()
-
-
-def new_id() -> str:
-    """Sortable by time."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
-
-
 def audit(
     asked: AuditOptions, emit: Callable[[Any], None], stop: Callable[[], bool] = lambda: False
 ) -> Audited:
@@ -89,9 +77,13 @@ def audit(
         found = None if asked.resume else inventories.unread(asked.inventory, asked.limit)
         if found is None:
             found = inventories.read(asked.inventory, asked.limit)
-        kept = _resumed(store, found, asked) if asked.resume else _begun(store, found, asked)
+        kept = (
+            beginning.resumed(store, found, asked)
+            if asked.resume
+            else beginning.begun(store, found, asked)
+        )
         folder = Path(kept.folder)
-        with _alone(folder):
+        with beginning.alone(folder):
             return Audited(fleet=_Audit(kept, found, asked, store, emit, stop).run(), folder=folder)
 
 
@@ -102,65 +94,6 @@ def _can_be_golden(what: str | None, found: Inventory) -> None:
     from doctor.fleet import golden
 
     golden.chosen(what, {}, "")
-
-
-def _begun(store: Store, found: Inventory, asked: AuditOptions) -> Audit:
-    id = new_id()
-    folder = asked.folder or store.path.parent / "reports" / id
-    judging = {
-        "as_of": asked.as_of,
-        "fail_on": asked.fail_on,
-        "overlays": [str(item.absolute()) for item in asked.overlays],
-        "wants": list(asked.wants),
-        "lock": str(asked.lock.absolute()) if asked.lock else "",
-        "waivers": str(asked.waivers.absolute()) if asked.waivers else "",
-    }
-    return Audit(
-        id=id,
-        doctor=__version__,
-        inventory=found.label,
-        folder=str(folder.absolute()),
-        judged_as_of=asked.as_of or now()[:10],
-        started=now(),
-        options={"limit": asked.limit, "judging": judging},
-    )
-
-
-def _resumed(store: Store, found: Inventory, asked: AuditOptions) -> Audit:
-    """The newest audit of this inventory that did not end."""
-    for kept in reversed(store.audits()):
-        if kept.inventory != found.label or kept.options.get("limit") != asked.limit:
-            continue
-        if asked.folder is not None and str(asked.folder.absolute()) != kept.folder:
-            continue
-        if kept.finished:
-            break
-        if kept.doctor != __version__:
-            raise UsageError(
-                f"audit {kept.id} was begun by doctor {kept.doctor}",
-                "begin a new one: hosts are judged by one version",
-            )
-        return kept
-    raise UsageError("there is no unfinished audit of this inventory", "leave --resume out")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One audit at a time writes to a folder."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}", "name a folder with -o") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise UsageError(
-            f"another audit writes to {folder}", "wait for it, or name another folder"
-        ) from None
-    finally:
-        os.close(handle)
 
 
 class _Audit:
@@ -391,7 +324,7 @@ class _Audit:
             audit=self._kept.id,
             inventory=self._kept.inventory,
             started=self._kept.started,
-            finished="" if self._interrupted else now(),
+            finished="" if self._interrupted else beginning.now(),
             judged_as_of=self._kept.judged_as_of,
         )
         fleet = self._against_golden(fleet)

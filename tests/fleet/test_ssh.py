@@ -24,11 +24,15 @@ MEMLOCK = "* soft memlock 64\n* hard memlock 64\nroot soft memlock 64\nroot hard
 NO_BLACKLIST = "rm -f /lib/modprobe.d/nvidia-graphics-drivers.conf /usr/lib/modprobe.d/nvidia.conf; echo 'quiet' >/etc/standin/cmdline"
 LIES = {
     "hangs": "sleep 600",
-    "floods": "head -c 100000000 /dev/zero | tr '\\0' x",
+    "floods": "head -c 100000000 /dev/zero | tr '\\000' x",
     "no-json": "echo 'doctor-probe/1 x y'",
     "drops": "echo doctor-probe; kill -9 $PPID",
 }
 """What a host does instead of running the probe."""
+LIAR = """#!/bin/bash
+case "$2" in *--answer*) {instead}; exit;; esac
+exec /bin/bash "$@"
+"""
 BARE = "mkdir /gone; for place in /usr/bin /usr/local/bin; do mv $place/python3* /gone 2>/dev/null; done; true"
 
 
@@ -140,7 +144,8 @@ def test_hosts_that_misbehave_behind_sshd(stand: Fleet, tmp_path: Path) -> None:
         Plan(
             name,
             "ubuntu2404",
-            after=f"printf '%s\\n' {_shell(what)!r} >/bin/liar; chmod 755 /bin/liar; usermod -s /bin/liar root",
+            files={"/usr/bin/liar": LIAR.format(instead=what)},
+            after="chmod 755 /usr/bin/liar && usermod -s /usr/bin/liar root",
         )
         for name, what in LIES.items()
     ]
@@ -185,7 +190,3 @@ def test_hosts_that_misbehave_behind_sshd(stand: Fleet, tmp_path: Path) -> None:
         if line["name"] != "honest":
             assert (line.get("verdict", "unknown"), line.get("exit_code", 3)) == ("unknown", 3)
     assert spent < 25 + 60
-
-
-def _shell(instead: str) -> str:
-    return f'#!/bin/bash\\ncase "$2" in *--answer*) {instead}; exit;; esac\\nexec /bin/bash "$@"'
