@@ -44,8 +44,11 @@ def nowhere(line: HostLine) -> Report:
 
 
 def is_audit(path: Path) -> bool:
-    """Whether a path is what `doctor fleet audit` wrote: its folder, or the summary in it."""
-    return (path / SUMMARY).is_file() or (path.name == SUMMARY and path.is_file())
+    """Whether a path is what `doctor fleet audit` wrote: its folder, also of one that was killed, or the summary in it."""
+    if path.name == SUMMARY and path.is_file():
+        return True
+    cut_short = (path / "events.jsonl").is_file() and not (path / "manifest.json").exists()
+    return (path / SUMMARY).is_file() or cut_short
 
 
 def in_folder(folder: Path) -> ReportOf:

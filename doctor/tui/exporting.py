@@ -19,7 +19,10 @@ def ask(app: DoctorApp) -> None:
     """The name of the file; its suffix is the format."""
     screen = app.shown
     if screen is None or not screen.view.findings:
-        app.notify("there is no report of a host here", severity="warning")
+        said = (
+            "there is no report of a host here; doctor fleet report DIR -o FILE writes an audit's"
+        )
+        app.notify(said, severity="warning", markup=False)
         return
     name = f"doctor-{screen.host_label().replace('/', '-').replace(' ', '-')}.txt"
     said: list[list[Part]] = [[(f"The suffix says the format: {', '.join(EXPORTS)}", "dim")]]

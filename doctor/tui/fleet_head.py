@@ -36,7 +36,8 @@ def _first(fleet: FleetView, at_work: bool, now: float) -> list[Part]:
     if fleet.report is not None:
         said = fleet.report.verdict
         glyph, style = VERDICTS.get(said, ("?", "unknown"))
-        return [(f"{glyph} {said.upper()}  ", style), (hosts, "")]
+        cut_short = "" if fleet.report.finished else "  of an audit that did not finish"
+        return [(f"{glyph} {said.upper()}  ", style), (hosts, ""), (cut_short, "warn")]
     done = len(fleet.lines)
     if not at_work:
         return [("? INTERRUPTED  ", "unknown"), (f"{done} of {hosts} answered", "")]
@@ -49,8 +50,6 @@ def _about(fleet: FleetView) -> list[Part]:
     if report is None:
         return [(f"  audit {safe(fleet.audit)}" if fleet.audit else "", "dim")]
     said = [f"audit {report.audit}", report.inventory, f"as of {report.judged_as_of}"]
-    if not report.finished:
-        said.append("not finished")
     if report.golden:
         said.append(f"compared with {report.golden}")
     if report.before:

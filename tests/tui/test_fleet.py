@@ -180,6 +180,22 @@ def test_an_exported_host_of_a_fleet_is_that_host(folder: Path, tmp_path: Path) 
     assert msgspec.json.decode(out.read_bytes())["verdict"] == "broken"
 
 
+def test_what_a_killed_audit_left_is_opened_and_never_called_finished(folder: Path) -> None:
+    assert auditing.is_audit(folder)
+    assert auditing.is_audit(folder / "fleet.json")
+    (folder / "fleet.json").unlink()
+    assert not auditing.is_audit(folder)
+    (folder / "events.jsonl").write_text("")
+    assert auditing.is_audit(folder)
+    app = DoctorApp(auditing.from_folder(folder))
+
+    async def then(pilot: Pilot[int]) -> None:
+        await until(app, pilot, "2 hosts")
+        await until(app, pilot, "not finished")
+
+    play(app, then)
+
+
 def test_a_summary_that_is_none_is_said_in_the_head(tmp_path: Path) -> None:
     (tmp_path / "fleet.json").write_text('{"schema": "doctor.fleet/9", "hosts": 3}')
     app = DoctorApp(auditing.from_folder(tmp_path))
