@@ -54,7 +54,8 @@ class ActionModule(ActionBase):
                 raise AnsibleActionFail(
                     f"{name} switches host-key checking off; accept-new is as far as it may go"
                 )
-        if not self._connection.is_pipelining_enabled():
+        become = self._connection.become
+        if not self._connection.has_pipelining or (become and not become.pipelining):
             return self._as_script(probe, arguments, task_vars)
         try:
             with open(probe, "rb") as file:

@@ -26,6 +26,8 @@ KNOWN = (
     "ansible_ssh_extra_args",
 )
 """Variables of hosts that are said."""
+LATE = "failed to execute in the expected time frame"
+"""How Ansible before 2.19 says that a task's time was up."""
 
 
 class CallbackModule(CallbackBase):
@@ -60,7 +62,7 @@ class CallbackModule(CallbackBase):
             stdout=stdout if len(stdout) <= self._largest else "",
             stderr=_text(said.get("stderr"))[-KEPT:],
             msg=_text(said.get("msg"))[-KEPT:],
-            timed_out="timedout" in said,
+            timed_out="timedout" in said or LATE in _text(said.get("msg")),
             size=len(stdout),
         )
 
