@@ -19,10 +19,8 @@ def ask(app: DoctorApp) -> None:
     """The name of the file; its suffix is the format."""
     screen = app.shown
     if screen is None or not screen.view.findings:
-        said = (
-            "there is no report of a host here; doctor fleet report DIR -o FILE writes an audit's"
-        )
-        app.notify(said, severity="warning", markup=False)
+        twin = "doctor fleet report DIR -o FILE writes an audit's"
+        app.notify(f"there is no report of a host here; {twin}", severity="warning", markup=False)
         return
     name = f"doctor-{screen.host_label().replace('/', '-').replace(' ', '-')}.txt"
     said: list[list[Part]] = [[(f"The suffix says the format: {', '.join(EXPORTS)}", "dim")]]

@@ -191,7 +191,7 @@ def test_what_a_killed_audit_left_is_opened_and_never_called_finished(folder: Pa
 
     async def then(pilot: Pilot[int]) -> None:
         await until(app, pilot, "2 hosts")
-        await until(app, pilot, "not finished")
+        await until(app, pilot, "2 hosts of an audit that did not finish")
 
     play(app, then)
 
