@@ -23,7 +23,8 @@ UNDO = {
 HEAD = """\
 # Playbooks
 
-`remedy.yml` applies one role to its targets, `reboot.yml` reboots them. The doctor runs both with variables from its planner;
+`audit.yml` sends the probe to hosts and takes their answers: `action_plugins/` sends it on standard input, `callback_plugins/` spools what
+comes. `remedy.yml` applies one role to its targets, `reboot.yml` reboots them. The doctor runs these with variables from its planner;
 versions and package names are never a role's defaults. By hand: `ansible-playbook -i INVENTORY remedy.yml -e doctor_remedy=ROLE -e @vars.json`.
 
 ## Roles
