@@ -22,6 +22,8 @@ NAME = "doctor-probe.pyz"
 PACKAGE = Path(__file__).resolve().parent
 FLOOR = (3, 9)
 """Oldest Python that the probes run on."""
+TOO_OLD = 75
+"""Exit status of an older one that was sent."""
 SHEBANG = b"#!/usr/bin/env python3\n"
 ENTRY = """\
 # Runs on every Python: an old one must get a JSON answer, not a syntax error.
@@ -29,6 +31,8 @@ import json
 import sys
 
 if sys.version_info < ({major}, {minor}):
+    if "--answer" in sys.argv:
+        sys.exit({too_old})  # the shell that asks has other Pythons to try
     said = "doctor-probe needs Python {major}.{minor} or newer; this is %d.%d (%s)" % (
         sys.version_info[0], sys.version_info[1], sys.executable)
     print(json.dumps({{"schema": "doctor.facts/1", "doctor": "{version}", "error": said}}))
@@ -46,7 +50,9 @@ found=
 for python in python3 {newer} /usr/libexec/platform-python; do
   command -v "$python" >/dev/null 2>&1 || continue
   found="$found $python"
-  "$python" -I -S -c 'import sys; sys.exit(sys.version_info < ({major}, {minor}))' 2>/dev/null && exec "$python" -I -S -B "$0" "$@"
+  "$python" -I -S -B "$0" "$@"
+  code=$?
+  case $code in {too_old} | 126 | 127) ;; *) exit $code ;; esac
 done
 echo "doctor-probe: needs Python {major}.{minor} or newer; there is${{found:- none}}" >&2
 exit 3
@@ -76,7 +82,7 @@ def shipped() -> bytes:
     controller's distribution, need half the time. Others take the source.
     """
     newer = " ".join(f"python3.{minor}" for minor in NEWER)
-    finder = FINDER.format(major=FLOOR[0], minor=FLOOR[1], newer=newer)
+    finder = FINDER.format(major=FLOOR[0], minor=FLOOR[1], newer=newer, too_old=TOO_OLD)
     members = _sources()
     for name, source in list(members.items()):
         if name != "__main__.py":
@@ -87,7 +93,7 @@ def shipped() -> bytes:
 def _sources() -> dict[str, bytes]:
     from doctor import __version__
 
-    entry = ENTRY.format(major=FLOOR[0], minor=FLOOR[1], version=__version__)
+    entry = ENTRY.format(major=FLOOR[0], minor=FLOOR[1], version=__version__, too_old=TOO_OLD)
     members = {"__main__.py": entry.encode(), "doctor/__init__.py": _read(PACKAGE / "__init__.py")}
     for file in sorted((PACKAGE / "probes").rglob("*.py")):
         members[f"doctor/{file.relative_to(PACKAGE).as_posix()}"] = _read(file)

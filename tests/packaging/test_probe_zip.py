@@ -65,7 +65,7 @@ def test_every_member_is_python_3_9(probe: Path) -> None:
 
 
 def test_entry_parses_on_python_2() -> None:
-    text = bundle.ENTRY.format(major=3, minor=9, version="0")
+    text = bundle.ENTRY.format(major=3, minor=9, version="0", too_old=75)
     assert 'f"' not in text
     ast.parse(text)
 
@@ -101,3 +101,28 @@ def test_envelope_has_every_area_and_decodes(probe: Path) -> None:
     )
     assert set(document["facts"]) == set(ALL)
     decode(document["facts"])
+
+
+@pytest.mark.parametrize("python", [it for it in interpreters() if version_of(it)[0] > 2], ids=str)
+def test_what_is_sent_finds_a_python_that_can_run_it(python: Path, tmp_path: Path) -> None:
+    sent = tmp_path / "probe"
+    sent.write_bytes(bundle.shipped())
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "python3").symlink_to(python)
+    (tools / "python3.16").symlink_to("/nonexistent")
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", sent, "--answer", "word"],
+            capture_output=True, text=True, env={"PATH": str(tools)}, check=False, timeout=60,
+        )  # fmt: skip
+
+    done = ask()
+    if version_of(python) < bundle.FLOOR:
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "needs Python 3.9 or newer; there is python3" in done.stderr
+        (tools / "python3.10").symlink_to(sys.executable)
+        done = ask()
+    assert done.stdout.startswith("doctor-probe/1 word eJ"), done.stderr
+    assert str(Path(bundle.__file__).parent).encode() not in sent.read_bytes()
