@@ -25,6 +25,7 @@ BOOT = (
 START = f"python3 -I -c {shlex.quote(BOOT)} && mkdir -p /run/sshd && exec env -u container /usr/sbin/sshd -D -e"
 RUNTIME = (
     "--cap-add=SYS_ADMIN",
+    "--cgroupns=private",
     "--security-opt=seccomp=unconfined",
     "--security-opt=apparmor=unconfined",
     "--tmpfs=/run:exec,mode=755",

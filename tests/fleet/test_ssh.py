@@ -20,8 +20,6 @@ from tests.playbooks.standins.fleet import Fleet
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 FLAVORS = ("ubuntu2204", "ubuntu2404", "rocky9", "rocky10")
 FORKS = 20
-MEMLOCK = "* soft memlock 64\n* hard memlock 64\nroot soft memlock 64\nroot hard memlock 64\n"
-NO_BLACKLIST = "rm -f /lib/modprobe.d/nvidia-graphics-drivers.conf /usr/lib/modprobe.d/nvidia.conf; echo 'quiet' >/etc/standin/cmdline"
 LIES = {
     "hangs": "sleep 600",
     "floods": "head -c 100000000 /dev/zero | tr '\\000' x",
@@ -48,14 +46,14 @@ def plans() -> list[Plan]:
                 flavor,
                 "driver.gpu-held-by-other-module",
                 driver=True,
-                before=NO_BLACKLIST,
+                files={"/etc/standin/kept-modules": "nouveau\n"},
             ),
             Plan(
-                f"{flavor}-memlock",
+                f"{flavor}-secure-boot",
                 flavor,
-                "limits.memlock",
+                "driver.module-refused",
                 driver=True,
-                files={"/etc/security/limits.d/10-site.conf": MEMLOCK},
+                files={"/etc/standin/secure-boot": "on\n"},
             ),
             Plan(f"{flavor}-shm", flavor, "shm.size", driver=True, gpus=2),
         ]
