@@ -65,3 +65,28 @@ def test_a_fix_is_tried_dry_then_done_and_watched(start: Start, terminal: Termin
         terminal.keys("q")
         assert terminal.ended() == "rc=0"
         assert "nvidia" in host.out("docker info -f '{{json .Runtimes}}'")
+
+
+def test_an_end_in_the_middle_leaves_host_and_terminal_clean(start: Start, tmp_path: Path) -> None:
+    with start("ubuntu2404") as host:
+        before = Before.of(host)
+        for how in ("quit", "SIGTERM"):
+            folder = tmp_path / how
+            folder.mkdir()
+            with opened(folder) as terminal:
+                terminal.open(inside(host))
+                terminal.until("driver.not-installed")
+                terminal.keys("2")
+                terminal.until("[ ] 1 ")
+                terminal.keys("d")
+                terminal.until("RUNNING")
+                if how == "quit":
+                    terminal.keys("q")
+                    terminal.until("Cancel the dry run and quit?")
+                    terminal.keys("y")
+                else:
+                    [pid, *_] = host.out(["pgrep", "-o", "-f", DOCTOR]).split()
+                    host.run(["kill", "-TERM", pid])
+                assert terminal.ended() == "rc=130", how
+            assert host.run(["pgrep", "-f", DOCTOR], check=False).stdout == "", how
+        assert before.left(host) == {}
