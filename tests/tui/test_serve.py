@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import shutil
 import signal
@@ -20,6 +21,16 @@ from yarl import URL
 from doctor.errors import UsageError
 from doctor.tui.serve import COOKIE, SESSIONS, GuardedServer, _listen
 from tests.tui import chromium
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """textual-serve leaves a command's pipes to the collector; from Python 3.12 on they complain, in whatever test that is."""
+    yield
+    gc.collect()
 
 
 @asynccontextmanager
