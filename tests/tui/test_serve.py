@@ -22,7 +22,6 @@ from doctor.errors import UsageError
 from doctor.tui.serve import COOKIE, SESSIONS, GuardedServer, _listen
 from tests.tui import chromium
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
