@@ -18,6 +18,7 @@ from tests.playbooks.standins.image import HERE, digest
 
 BOOT_S = 60
 H100 = ("2330", "10de:16c1", 85520809984, "NVIDIA H100 80GB HBM3")
+B200 = ("2901", "10de:1999", 191503532032, "NVIDIA B200")
 NETWORK = "standin-" + digest(HERE / "mirror", HERE / "mock")
 """One for each content of the mirror, so that checkouts that share an engine do not take each other's away."""
 DOCTOR = "/opt/gpu-host-doctor/bin/doctor"
@@ -43,6 +44,7 @@ class Host:
     name: str
     key: Path
     extra: dict[str, str] = field(default_factory=dict)
+    before_doctor: str = ""
 
     # commands and files
 
@@ -262,7 +264,19 @@ class Host:
         env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """`doctor ARGV` from the installation that root owns."""
-        return self.run([DOCTOR, *argv], check=check, user=user, timeout=timeout, env=env)
+        command = [DOCTOR, *argv]
+        if self.before_doctor:
+            command = ["sh", "-c", f'{self.before_doctor} && "$@"', "sh", *command]
+        return self.run(command, check=check, user=user, timeout=timeout, env=env)
+
+    @contextmanager
+    def session(self, command: str) -> Iterator[None]:
+        """What a shell did before the doctor is called in it, for example `ulimit -l 64`."""
+        self.before_doctor = command
+        try:
+            yield
+        finally:
+            self.before_doctor = ""
 
     def report(self, *argv: str) -> dict[str, object]:
         """`doctor check` as JSON."""

@@ -215,14 +215,3 @@ def unattended(host: Host) -> str:
         host.run("systemctl enable -q dnf-automatic-install.timer")
     host.reboot()
     return "packages.unattended-driver-upgrades"
-
-
-BROKEN = (
-    nouveau_bound,
-    no_driver,
-    library_mismatch,
-    no_headers,
-    no_toolkit,
-    not_registered,
-    unattended,
-)

@@ -29,6 +29,9 @@ PLACES = (
 
 NOUVEAU = "kernel/drivers/gpu/drm/nouveau/nouveau.ko"
 
+OPEN_ONLY = ("2901",)
+"""Boards that only the open modules drive: B200."""
+
 PARAMS = "ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\nEnableGpuFirmware: 18\n"
 
 
@@ -66,6 +69,21 @@ def gpus():
             keys = ("address", "device", "subsystem", "uuid", "memory", "name")
             rows.append(dict(zip(keys, parts, strict=True)))
     return rows
+
+
+def switches():
+    """[{address, device, ...}] of NVSwitches: /etc/standin/switches has an address a line."""
+    return [
+        {
+            "address": line.strip(),
+            "device": "22a3",
+            "subsystem": "10de:1796",
+            "memory": "33554432",
+            "class": "068000",
+        }
+        for line in read(ETC + "/switches").splitlines()
+        if line.strip()
+    ]
 
 
 def release():
@@ -180,13 +198,19 @@ def load(name):
     if secure_boot() and not info.get("signer"):
         log("Loading of module with unavailable key is rejected")
         raise Refused("ERROR: could not insert 'nvidia': Key was rejected by service")
+    flavor = "open" if "GPL" in info.get("license", "") else "proprietary"
+    if flavor == "proprietary" and any(row["device"] in OPEN_ONLY for row in gpus()):
+        log(
+            "NVRM: The NVIDIA GPU %s installed in this system requires use of the NVIDIA open kernel modules."
+            % gpus()[0]["address"]
+        )
+        raise Refused("ERROR: could not insert 'nvidia': No such device")
     free = [row for row in gpus() if bound(row["address"]) in (None, "nvidia")]
     if not free:
         if gpus():
             log("NVRM: GPU %s is already bound to nouveau." % gpus()[0]["address"])
         log("NVRM: No NVIDIA devices probed.")
         raise Refused("ERROR: could not insert 'nvidia': No such device")
-    flavor = "open" if "GPL" in info.get("license", "") else "proprietary"
     _show("nvidia", info["version"], "OE" if flavor == "open" else "POE")
     bind("nvidia", only_free=True)
     _proc(info["version"], flavor)
@@ -295,8 +319,9 @@ def unbind(driver):
 def show_device(row, driver):
     base = device(row["address"])
     lines = ["DRIVER=" + driver] if driver else []
+    kind = row.get("class", "030200")
     lines += [
-        "PCI_CLASS=30200",
+        "PCI_CLASS=" + kind.lstrip("0").upper(),
         "PCI_ID=10DE:" + row["device"].upper(),
         "PCI_SUBSYS_ID=" + row["subsystem"].upper(),
     ]
@@ -304,7 +329,7 @@ def show_device(row, driver):
     for name, value in (
         ("vendor", "0x10de"),
         ("device", "0x" + row["device"]),
-        ("class", "0x030200"),
+        ("class", "0x" + kind),
         ("numa_node", "0"),
         ("current_link_speed", "32.0 GT/s PCIe"),
         ("max_link_speed", "32.0 GT/s PCIe"),

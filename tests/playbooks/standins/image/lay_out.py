@@ -23,6 +23,7 @@ from kernel import (
     read,
     secure_boot,
     show_device,
+    switches,
     tables,
     write,
 )
@@ -63,7 +64,7 @@ def boot():
     os.unlink(RUN + "/efi/efivars/.keep")
     tables()
     _bridge()
-    for row in gpus():
+    for row in gpus() + switches():
         show_device(row, None)
     _over()
     if not facts.get("wsl"):
@@ -99,7 +100,7 @@ def _bridge():
         handle.write(b"\0" * 4096)
     os.makedirs(RUN + "/pci", exist_ok=True)
     os.makedirs(RUN + "/devices", exist_ok=True)
-    for row in gpus():
+    for row in gpus() + switches():
         os.symlink(device(row["address"]), "%s/pci/%s" % (RUN, row["address"]))
     os.symlink(base, RUN + "/pci/0000:16:01.0")
 

@@ -178,7 +178,15 @@ def ubuntu_cuda(repo, version):
                 files={"/usr/share/doc/nvidia-driver-open/README": NOTE},
             )
         )
-        made.append(Stub("nvidia-fabricmanager", full, repo, files=fabric(version)))
+    made.append(
+        Stub(
+            "nvidia-fabricmanager",
+            full,
+            repo,
+            files=fabric(version),
+            conflicts=["nvidia-fabricmanager-%d" % branch],
+        )
+    )
     for flavor, name in driver.items():
         meta = "nvidia-open" if flavor == "open" else "cuda-drivers"
         made.append(Stub(meta, full, repo, depends=["%s (= %s)" % (name, full)]))

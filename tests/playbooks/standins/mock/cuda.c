@@ -11,6 +11,7 @@
 #endif
 
 static int there(const char *path) { struct stat s; return stat(path, &s) == 0; }
+static int device(const char *path) { struct stat s; return stat(path, &s) == 0 && S_ISCHR(s.st_mode); }
 
 static int boards(void)
 {
@@ -39,10 +40,12 @@ int cuInit(unsigned flags)
 	fclose(f);
 	if (!strstr(line, "  " VERSION "  "))
 		return 803;
-	if (!there("/dev/nvidiactl") || !there("/dev/nvidia0"))
+	if (!device("/dev/nvidiactl") || !device("/dev/nvidia0"))
 		return 100;
-	if (!there("/dev/nvidia-uvm"))
+	if (!device("/dev/nvidia-uvm"))
 		return 999;
+	if (there("/etc/standin/switches") && !there("/run/standin/fabric"))
+		return 802;
 	return 0;
 }
 int cuDriverGetVersion(int *out) { *out = CUDA; return 0; }
