@@ -67,6 +67,7 @@ def before_step(
         "trees": trees.look(whole),
         "packages": packages.installed(manager),
         "left_behind": packages.left_behind(manager),
+        "keys": packages.keys(manager),
         "marks": holds.marks(manager),
         "units": units.states(),
         "boot_id": boot.boot_id(),
@@ -96,6 +97,7 @@ def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict
             "packages": none,
             "left_behind": [],
             "units": {},
+            "keys": [],
             "marks": marks,
         }
     before = _load(_place(folder, step))
@@ -109,6 +111,7 @@ def after_step(folder: str, step: str, manager: str, touched: list[str]) -> dict
             if name not in before["left_behind"] and name not in before["packages"]
         ],
         "units": units.difference(before["units"], units.states(), touched),
+        "keys": [key for key in packages.keys(manager) if key not in before["keys"]],
         "marks": holds.marks(manager),
     }
 
@@ -138,6 +141,7 @@ def undo_step(
     )
     for key, found in marked.items():
         taken[key] += found
+    packages.forget(changed["keys"], manager, taken)
     if changed["left_behind"]:
         run(["dpkg", "--purge", *changed["left_behind"]], timeout=600)
     todo, left = _ours(changed["files"], standing, _differing(before))

@@ -32,6 +32,20 @@ def installed(manager: str) -> Set:
     return {}
 
 
+def keys(manager: str) -> list[str]:
+    """dnf: the signing keys that rpm trusts; it keeps them among the packages. apt keeps keys in files."""
+    if manager != "dnf":
+        return []
+    return sorted(run(["rpm", "-qa", "gpg-pubkey"]).out.split())
+
+
+def forget(added: Sequence[str], manager: str, said: dict[str, list[dict[str, str]]]) -> None:
+    """Take keys out again that came with a step; one that is gone already is no matter."""
+    present = [key for key in keys(manager) if key in added]
+    if present:
+        _judge(run(["rpm", "-e", "--allmatches", *present]), present, said)
+
+
 def left_behind(manager: str) -> list[str]:
     """apt: packages that are removed but whose configuration is still there."""
     if manager != "apt":
