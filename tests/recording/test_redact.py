@@ -201,3 +201,22 @@ def test_argument_lists_and_trees_lose_their_secrets() -> None:
     assert outgoing.redact_tree({"env": {"NGC_API_KEY": "x1"}, "n": [1, "--token=abc"]}) == {
         "env": {"NGC_API_KEY": "(secret)"}, "n": [1, "--token=(secret)"],
     }  # fmt: skip
+
+
+def test_folders_that_probes_ask_for_by_name_keep_their_names() -> None:
+    """Else a recording would hold them under a name that nobody asks for again."""
+    from doctor.probes.areas.python_env import PREFIXES
+    from doctor.probes.recordings.public import FOLDERS
+
+    names = {part for prefix in PREFIXES for part in prefix.split("/")[2:3]} - {"*"}
+    assert names >= {"conda", "gpu-host-doctor"}
+    assert [name for name in names if not FOLDERS.match(name)] == []
+
+
+def test_packages_that_probes_look_for_keep_their_names_and_no_others_do() -> None:
+    from doctor.probes.reading.wheel import CORE, TRACKED_NAMES
+    from doctor.probes.recordings.public import entries
+
+    kept = [f"{name.replace('-', '_')}-1.0.dist-info" for name in sorted(CORE | TRACKED_NAMES)]
+    names = [*kept, "acme_secret_engine-1.0.dist-info", "acme_secret_engine"]
+    assert entries("/opt/venv/lib/python3.12/site-packages", names) == kept

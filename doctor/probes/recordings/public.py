@@ -3,6 +3,8 @@
 import re
 from typing import TYPE_CHECKING, Any, Dict, List
 
+from doctor.probes.reading.wheel import is_tracked, normalized
+
 if TYPE_CHECKING:
     from doctor.probes.recordings.pseudonym import Pseudonyms
 
@@ -62,7 +64,7 @@ _SHM = re.compile(
 FOLDERS = re.compile(
     r"(?i)(?:nvidia|cuda|conda|mini(?:conda|forge)\d*|anaconda\d*|mambaforge|containerd|docker|cni|venvs?|vllm|python|pytorch|"
     r"tensorrt|tensorrt_llm|trtllm|torch|gcc|llvm|hpcx|ompi|openmpi|mellanox|intel|amazon|aws|google|microsoft|rocm|nim|triton(?:server)?|"
-    r"nccl|models?|huggingface|hf|ray|uv|ai|ml|bin|lib|etc|[a-z]|wsl|wslg|path-\d+)(?:[-_.]?[\d.]+)?\Z"
+    r"nccl|models?|huggingface|hf|ray|uv|ai|ml|bin|lib|etc|[a-z]|wsl|wslg|gpu-host-doctor|path-\d+)(?:[-_.]?[\d.]+)?\Z"
 )
 """Folders below /opt, /srv, /mnt, /data whose name says nothing about their owner."""
 _IMAGE_HOMES = frozenset(
@@ -139,10 +141,15 @@ def _fields(text: str, wanted: "frozenset[str]") -> str:
 
 
 def entries(folder: str, names: List[str]) -> List[str]:
-    """Names in a folder; private wheels are not told of."""
+    """Names in a folder; private wheels are not told of, those that the probes look for always."""
     if folder.endswith(("/site-packages", "/dist-packages")):
-        return [name for name in names if _WHEELS.match(name)]
+        return [name for name in names if _WHEELS.match(name) or _is_looked_for(name)]
     return names
+
+
+def _is_looked_for(name: str) -> bool:
+    """A package by its metadata's folder, as name-version.dist-info."""
+    return name.endswith(".dist-info") and is_tracked(normalized(name.partition("-")[0]))
 
 
 def shared_memory_name(name: str, names: "Pseudonyms") -> str:
