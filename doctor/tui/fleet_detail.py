@@ -14,7 +14,7 @@ from doctor.tui.row import mark, safe
 if TYPE_CHECKING:
     from doctor.fleet.store import Audit as Kept
 
-NAMED = 200
+NAMED = 40
 """Hosts that are named in a pane; a report has all of them."""
 
 

@@ -315,13 +315,14 @@ def test_without_an_audit_the_screen_says_how_to_get_one() -> None:
     play(app, then)
 
 
+@pytest.mark.timeout(400)
 def test_the_demo_is_a_real_audit_of_simulated_hosts() -> None:
     app = DoctorApp(auditing.demo("fleet"))
     names = [member.name for member in demo_audit.members("fleet")]
 
     async def whole() -> None:
         async with app.run_test(size=(120, 36)) as pilot:
-            await idle(app, pilot, 100)
+            await idle(app, pilot, 300)
             assert app.state.fleet is not None
             assert sorted(app.state.fleet.lines) == sorted(names)
             lines = app.state.fleet.lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ HOSTS = Path(__file__).parents[1] / "hosts"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 CRASHES = """
 import sys
+import time
 from doctor.tui.screens.host import HostScreen
 def broken(self): raise ZeroDivisionError("planted")
 HostScreen.action_facts = broken
@@ -127,3 +129,17 @@ def test_a_fleet_is_walked_through(terminal: Terminal) -> None:
     terminal.until("Root causes")
     terminal.keys("q")
     assert terminal.ended() == "rc=0"
+
+
+@pytest.mark.parametrize("drawing", [True, False])
+def test_it_ends_when_its_terminal_goes_away(terminal: Terminal, drawing: bool) -> None:
+    terminal.open(doctor("tui", "--demo", "fleet" if drawing else "stale-cdi"))
+    terminal.until("AUDITING" if drawing else "container.cdi-stale")
+    pid = terminal.pid()
+    terminal.close()
+    for _ in range(150):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("it lives on without a terminal")

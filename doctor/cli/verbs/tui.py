@@ -70,10 +70,12 @@ def tui(
         raise UsageError("the TUI needs a terminal", "doctor check says the same as text")
     shown = _origin(origin, replay, demo, wants, scope, overlays, as_of)
     from doctor.tui.app import DoctorApp
+    from doctor.tui.enduring import enduring
     from doctor.tui.look import wants_plain
 
     app = DoctorApp(shown, read_only=read_only, plain=wants_plain())
-    code = app.run(inline=inline)
+    with enduring():
+        code = app.run(inline=inline)
     if app.crashed is not None:
         raise app.crashed
     job = app.bridge.job
