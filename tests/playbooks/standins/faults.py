@@ -12,8 +12,8 @@ SOCKET = "/run/nvidia-persistenced/socket"
 PODMAN = "#!/bin/sh\necho 'podman version 4.3.1'\n"
 """Older than what reads CDI 0.7 (matrices/container_engines.yml)."""
 PORT = """
+cp -a /sys/class /run/standin/class 2>/dev/null || true # some files there can only be written
 set -e
-cp -a /sys/class /run/standin/class
 mkdir -p /run/standin/class/infiniband/mlx5_0/ports/1
 cd /run/standin/class/infiniband/mlx5_0/ports/1
 echo '4: ACTIVE' >state; echo 'InfiniBand' >link_layer; echo '400 Gb/sec (4X NDR)' >rate

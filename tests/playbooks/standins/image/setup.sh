@@ -26,6 +26,7 @@ for name in lsinitramfs lsinitrd lsmod; do ln -sfn $here/tool.py /usr/bin/$name;
 printf '#!/bin/sh\nexec cat /run/standin/dmesg\n' >/usr/bin/dmesg
 chmod 755 /usr/bin/dmesg
 chmod 755 $here/tool.py
+ln -sfn tool.py $here/nvidia-modprobe
 printf '#!/bin/sh\nexec /usr/bin/python3 -I %s/lay_out.py\n' $here >$here/init
 chmod 755 $here/init
 cat >/etc/systemd/system/standin-unmark.service <<'U'

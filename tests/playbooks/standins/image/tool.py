@@ -43,6 +43,18 @@ def modprobe(argv):
     return 0
 
 
+def nvidia_modprobe(argv):
+    """nvidia-modprobe [-u] [-c N]...: modules, then their nodes."""
+    try:
+        k.load("nvidia_uvm" if "-u" in argv or not argv else "nvidia")
+    except k.Refused as refused:
+        print("nvidia-modprobe: %s" % refused, file=sys.stderr)
+        return 1
+    names = ["nvidiactl"] + ["nvidia%d" % n for n, _ in enumerate(k.gpus())]
+    k.make_nodes(names + (["nvidia-uvm", "nvidia-uvm-tools"] if k.loaded("nvidia_uvm") else []))
+    return 0
+
+
 def rmmod(argv):
     for name in words(argv):
         try:
@@ -205,6 +217,7 @@ def mokutil(argv):
 TOOLS = {
     "modprobe": modprobe,
     "insmod": modprobe,
+    "nvidia-modprobe": nvidia_modprobe,
     "rmmod": rmmod,
     "lsmod": lsmod,
     "update-initramfs": update_initramfs,

@@ -7,6 +7,9 @@ BLACKLIST = (
     0o644,
 )
 
+NODES = (b'#!/bin/sh\nexec /usr/lib/standin/nvidia-modprobe "$@"\n', 0o4755)
+"""nvidia-modprobe: the modules and their device nodes."""
+
 
 def build(version):
     return (
@@ -31,7 +34,7 @@ def source(version, flavor):
 def tools(version):
     return {
         "/usr/bin/nvidia-smi": script("nvidia-smi"),
-        "/usr/bin/nvidia-modprobe": (b"#!/bin/sh\nexec modprobe nvidia-uvm\n", 0o4755),
+        "/usr/bin/nvidia-modprobe": NODES,
     }
 
 

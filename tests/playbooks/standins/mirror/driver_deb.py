@@ -1,6 +1,6 @@
 """Driver packages for apt: Ubuntu's own, and NVIDIA's with and without a branch in their names."""
 
-from driver import BLACKLIST, build, daemon, fabric, source, tools, unbuild
+from driver import BLACKLIST, NODES, build, daemon, fabric, source, tools, unbuild
 from parts import DEB_LIB, NOTE, START, STOP, libraries, script
 from stub import Stub
 
@@ -74,6 +74,11 @@ def ubuntu_branch(repo, version, revision, tail):
     return made
 
 
+def before(name):
+    """The same of the branches whose packages have the branch in their names: one goes when the other comes."""
+    return [name + "-580" + tail for tail in ("", "-server")]
+
+
 def ubuntu_cuda(repo, version):
     """NVIDIA's repository: metapackages, and names without a branch from 590 on."""
     branch = int(version.split(".")[0])
@@ -92,6 +97,7 @@ def ubuntu_cuda(repo, version):
                 "libnvidia-compute",
                 full,
                 repo,
+                conflicts=before("libnvidia-compute"),
                 files=files,
                 links=links,
                 after="ldconfig\n",
@@ -111,6 +117,7 @@ def ubuntu_cuda(repo, version):
                 "nvidia-kernel-common",
                 full,
                 repo,
+                conflicts=before("nvidia-kernel-common"),
                 files={"/lib/modprobe.d/nvidia-graphics-drivers.conf": BLACKLIST},
                 depends=["nvidia-firmware (= %s)" % full],
                 after="update-initramfs -u -k all\n",
@@ -122,9 +129,8 @@ def ubuntu_cuda(repo, version):
                 "nvidia-modprobe",
                 full,
                 repo,
-                files={
-                    "/usr/bin/nvidia-modprobe": (b"#!/bin/sh\nexec modprobe nvidia-uvm\n", 0o4755)
-                },
+                conflicts=before("nvidia-utils"),
+                files={"/usr/bin/nvidia-modprobe": NODES},
             )
         )
         made.append(
@@ -132,6 +138,7 @@ def ubuntu_cuda(repo, version):
                 "nvidia-utils",
                 full,
                 repo,
+                conflicts=before("nvidia-utils"),
                 files={"/usr/bin/nvidia-smi": script("nvidia-smi")},
                 depends=["libnvidia-compute (= %s)" % full],
             )
@@ -141,6 +148,7 @@ def ubuntu_cuda(repo, version):
                 "nvidia-persistenced",
                 full,
                 repo,
+                conflicts=before("nvidia-compute-utils"),
                 files=daemon(version),
                 depends=["libnvidia-compute (= %s)" % full],
                 after=START % "nvidia-persistenced",

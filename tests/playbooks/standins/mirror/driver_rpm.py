@@ -1,6 +1,6 @@
 """Driver packages for dnf: one name for all branches, modules by DKMS or built for one kernel."""
 
-from driver import BLACKLIST, build, daemon, fabric, source, unbuild
+from driver import BLACKLIST, NODES, build, daemon, fabric, source, unbuild
 from parts import KERNELS, NOTE, kernel_ko, libraries, script
 from stub import Stub
 
@@ -36,7 +36,7 @@ def rpm_driver(repo, version, tag):
     one("nvidia-driver-libs", depends=["nvidia-driver-cuda-libs = " + full])
     one(
         "nvidia-modprobe",
-        files={"/usr/bin/nvidia-modprobe": (b"#!/bin/sh\nexec modprobe nvidia-uvm\n", 0o4755)},
+        files={"/usr/bin/nvidia-modprobe": NODES},
     )
     one("nvidia-persistenced", files=daemon(version, "/usr/lib/systemd/system"))
     one(
