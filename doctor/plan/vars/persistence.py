@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[str, Any]:
     """What the role is told."""
-    nodes = facts.driver.nodes
-    uvm = isinstance(nodes, Known) and "/dev/nvidia-uvm" in nodes.value
-    found: dict[str, Any] = {"persistence_modules": [] if uvm else ["nvidia_uvm"]}
+    found: dict[str, Any] = {"persistence_modules": [] if _whole(facts) else ["nvidia_uvm"]}
     if not isinstance(facts.fabric.persistenced, Absent):
         return found
     try:
@@ -28,6 +26,18 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
         return found
     packages = _packages(chosen.origin, chosen.branch, _manager(facts))
     return {**found, "persistence_packages": packages, "persistence_version": chosen.version}
+
+
+def _whole(facts: Facts) -> bool:
+    """Whether what lies under /dev are devices, and nvidia-uvm's leads to the module that is loaded."""
+    nodes, major = facts.driver.nodes, facts.driver.uvm_major
+    if not isinstance(nodes, Known) or any(node.type != "char" for node in nodes.value.values()):
+        return False
+    uvm = nodes.value.get("/dev/nvidia-uvm")
+    if uvm is None:
+        return False
+    same = uvm.rdev is not None and isinstance(major, Known)
+    return not same or str(uvm.rdev).partition(":")[0] == str(major.value)
 
 
 def _manager(facts: Facts) -> str:
