@@ -15,7 +15,7 @@ import pytest
 
 from tests.fleet import hosts
 
-pytestmark = [pytest.mark.bench, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.bench, pytest.mark.e2e, pytest.mark.timeout(1500)]
 SIZES = (100, 300, 1000)
 FAULTS: dict[str, dict[str, Any]] = {
     "healthy": {},
