@@ -66,15 +66,17 @@ def base(engine: Engine) -> str:
             subprocess.run(
                 ["bash", str(HERE / "image/rootfs.sh"), str(root), debian_mirror()], check=True
             )
-            tar = subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE)
-            subprocess.run(
-                ["docker", "import", "-", name],
-                stdin=tar.stdout,
-                env=engine.environment,
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
-            assert tar.wait() == 0
+            with subprocess.Popen(
+                ["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE
+            ) as tar:
+                subprocess.run(
+                    ["docker", "import", "-", name],
+                    stdin=tar.stdout,
+                    env=engine.environment,
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+            assert tar.returncode == 0
         finally:
             shutil.rmtree(root, ignore_errors=True)
     return name
