@@ -55,13 +55,13 @@ def rule_of(finding: Finding | ByFinding | AcrossHosts) -> dict[str, Any]:
     return rule
 
 
-def result_of(finding: Finding, host: str, place: int) -> dict[str, Any]:
-    """A finding of a host; `place` is its rule's."""
+def result_of(finding: Finding, host: str, place: int | None) -> dict[str, Any]:
+    """A finding of a host; `place` is its rule's, None where the log has no such rule."""
     kind, level, said = _judged(finding)
     fingerprint = hashlib.sha256(f"{host}\0{finding.id}".encode("utf-8", "replace"))
     result: dict[str, Any] = {
         "ruleId": finding.id,
-        "ruleIndex": place,
+        **({"ruleIndex": place} if place is not None else {}),
         "kind": kind,
         "level": level,
         "message": {"text": message(said + finding.message)},

@@ -124,6 +124,37 @@ def test_junit_of_hosts_whose_reports_are_gone_counts_the_same() -> None:
     assert with_reports.attrib == without.attrib
 
 
+@pytest.mark.parametrize("format_", ["csv", "jsonl", "sarif"])
+def test_faults_of_hosts_whose_reports_are_gone_are_told(format_: str) -> None:
+    def faults(audit: Small) -> set[tuple[str, str]]:
+        shown = write(format_, audit)
+        if format_ == "csv":
+            rows = list(csv.DictReader(io.StringIO(shown)))
+            return {(row["host"], row["id"]) for row in rows if row["record"] == "finding"}
+        if format_ == "jsonl":
+            lines = [json.loads(item) for item in shown.splitlines()]
+            found = [item for item in lines if item["schema"] == "doctor.finding/1"]
+            return {(item["host"], item["id"]) for item in found}
+        (run,) = json.loads(shown)["runs"]
+        places = [
+            (place["name"], result["ruleId"])
+            for result in run["results"]
+            for location in result["locations"]
+            for place in location["logicalLocations"]
+        ]
+        return set(places)
+
+    assert faults(Small(AUDIT.fleet, {})) == faults(AUDIT)
+
+
+def test_a_fault_that_the_summary_does_not_have_is_in_sarif_all_the_same() -> None:
+    forgotten = msgspec.structs.replace(AUDIT.fleet, by_finding=[])
+    (run,) = json.loads(write("sarif", Small(forgotten, AUDIT._reports)))["runs"]
+    found = [result for result in run["results"] if result["ruleId"] == "driver.skew"]
+    assert len(found) == 6
+    assert not any("ruleIndex" in result for result in found)
+
+
 def test_junit_fits_the_schema() -> None:
     """Elements and attributes that CI systems read (Jenkins' junit-10.xsd), and no others."""
     allowed = {

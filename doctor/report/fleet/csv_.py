@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.finding import Outcome
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import HostLine
 from doctor.report.csv_ import COLUMNS, row_of, table
-from doctor.report.fleet.summary import broken_rules, said_change, way
+from doctor.report.fleet.summary import broken_rules, said_change, told, way
 from doctor.report.text import Look
 
 FLEET_COLUMNS = (*COLUMNS, "state", "groups")
@@ -28,9 +27,8 @@ def _rows(audit: Audit) -> Iterator[dict[str, str]]:
     for line, report in audit.reports():
         yield {**_host(line), **day}
         whose = {"host": line.name, "verdict": line.verdict, "state": line.state, **day}
-        for finding in report.findings if report else ():
-            if finding.outcome not in (Outcome.PASS, Outcome.SKIP):
-                yield {**whose, **row_of(finding)}
+        for finding in told(line, report):
+            yield {**whose, **row_of(finding)}
     for item in fleet.outliers:
         yield {
             "host": item.host,

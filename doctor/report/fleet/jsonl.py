@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from doctor.checks.finding import Outcome
 from doctor.fleet.folder import Audit
+from doctor.report.fleet.summary import told
 from doctor.report.text import Look
 
 _KEPT = ("hosts", "by_finding", "outliers", "across", "likeness", "changes")
@@ -25,9 +25,8 @@ def write(audit: Audit, _: Look) -> Iterator[str]:
     yield line_of("doctor.audit/1", {name: getattr(fleet, name) for name in names})
     for line, report in audit.reports():
         yield line_of("doctor.host/1", {"host": line.name}, line)
-        for finding in report.findings if report else ():
-            if finding.outcome not in (Outcome.PASS, Outcome.SKIP):
-                yield line_of("doctor.finding/1", {"host": line.name}, finding)
+        for finding in told(line, report):
+            yield line_of("doctor.finding/1", {"host": line.name}, finding)
     for outlier in fleet.outliers:
         yield line_of("doctor.outlier/1", {}, outlier)
     for across in fleet.across:

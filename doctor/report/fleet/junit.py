@@ -10,10 +10,10 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
 
-from doctor.checks.finding import Finding, Outcome, Severity
+from doctor.checks.finding import Outcome, Severity
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import FleetReport, HostLine
-from doctor.report.fleet.summary import differences, some
+from doctor.report.fleet.summary import differences, some, told
 from doctor.report.grouping import key_of
 from doctor.report.junit import TOTALS, add_case, count
 from doctor.report.model import Report
@@ -75,45 +75,10 @@ def _suite(line: HostLine, report: Report | None) -> ET.Element:
         ET.SubElement(case, "error", type=line.state, message=f"{line.state}: {reason}")
     elif reason:
         ET.SubElement(case, "system-out").text = reason
-    if report is not None:
-        for finding in report.findings:
-            if finding.outcome not in (Outcome.PASS, Outcome.SKIP):
-                add_case(suite, finding)
-    else:
-        for brief in line.findings:
-            add_case(
-                suite,
-                as_finding(
-                    brief.id,
-                    brief.message,
-                    brief.outcome,
-                    brief.severity,
-                    brief.blocked_by,
-                    brief.waived,
-                ),
-            )
+    for finding in told(line, report):
+        add_case(suite, finding)
     count(suite)
     return suite
-
-
-def as_finding(
-    id: str,
-    message: str,
-    outcome: Outcome,
-    severity: Severity,
-    blocked_by: str | None = None,
-    waived: str | None = None,
-) -> Finding:
-    """What is left of a finding without its report."""
-    return Finding(
-        id=id,
-        title=id,
-        outcome=outcome,
-        severity=severity,
-        message=message,
-        blocked_by=blocked_by,
-        waived=waived,
-    )
 
 
 def _together(fleet: FleetReport) -> ET.Element:

@@ -12,7 +12,7 @@ from typing import Any
 from doctor.checks.finding import Outcome
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import AcrossHosts, FleetReport, HostLine
-from doctor.report.fleet.summary import broken_rules
+from doctor.report.fleet.summary import broken_rules, told
 from doctor.report.plain import escape
 from doctor.report.sarif import LEVELS, SCHEMA, location, message, result_of, rule_of
 from doctor.report.text import Look
@@ -54,12 +54,9 @@ _OUTLIER = {
 
 def _results(audit: Audit, places: dict[str, int]) -> Iterator[dict[str, Any]]:
     for line, report in audit.reports():
-        for finding in report.findings if report else ():
-            skipped = finding.outcome in (Outcome.PASS, Outcome.SKIP)
-            if not skipped and finding.blocked_by is None:
-                place = places.get(finding.id)
-                if place is not None:
-                    yield result_of(finding, line.name, place)
+        for finding in told(line, report):
+            if finding.blocked_by is None:
+                yield result_of(finding, line.name, places.get(finding.id))
     for rule in broken_rules(audit.fleet):
         yield _across(rule, places[rule.id])
     for item in audit.fleet.outliers:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from doctor.checks.finding import Outcome, Severity
+from doctor.checks.finding import Finding, Outcome, Severity
 from doctor.fleet.compare import UNSEEN
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, FleetReport, HostLine
+from doctor.report.model import Report
 
 FLEET_MARKS = {"healthy": "✓", "degraded": "!", "broken": "✗", "unknown": "?", "partial": "◐"}
 STATES = {
@@ -90,6 +91,25 @@ def lost(lines: Iterable[HostLine]) -> dict[str, list[HostLine]]:
         if line.state != "audited":
             found.setdefault(line.state, []).append(line)
     return {state: hosts for state, hosts in found.items() if hosts}
+
+
+def told(line: HostLine, report: Report | None) -> list[Finding]:
+    """What did not pass on a host: as its report says it or, where that is gone, what is left of it in the host's line."""
+    if report is not None:
+        skipped = (Outcome.PASS, Outcome.SKIP)
+        return [item for item in report.findings if item.outcome not in skipped]
+    return [
+        Finding(
+            id=item.id,
+            title=item.id,
+            outcome=item.outcome,
+            severity=item.severity,
+            message=item.message,
+            blocked_by=item.blocked_by,
+            waived=item.waived,
+        )
+        for item in line.findings
+    ]
 
 
 def causes(fleet: FleetReport) -> dict[str, list[ByFinding]]:
