@@ -35,7 +35,8 @@ def stream(pieces: Iterable[str], output: Path | None = None) -> None:
             f"cannot write {output}: {error.strerror}", "name a writable file"
         ) from None
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where it could not be made there is none
+            part.unlink()
 
 
 def _to_stdout(text: str) -> None:

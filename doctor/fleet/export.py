@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,7 +146,8 @@ def to_parquet(audit: Audit, output: Path) -> int:
             f"cannot write {output}: {error.strerror or error}", "name a writable file"
         ) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made there is none
+            part.unlink()
     return written
 
 

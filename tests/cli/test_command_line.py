@@ -77,6 +77,16 @@ def test_stdout_is_the_same_json_with_an_output_file(recording: Path, tmp_path: 
     assert json.loads(out.read_text())["verdict"]
 
 
+@pytest.mark.parametrize("name", ["file/report.json", "nowhere/report.json", "x" * 300])
+def test_file_that_cannot_be_written_is_a_wrong_call(
+    name: str, recording: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    ran = doctor("check", "--from", str(recording), "-o", str(tmp_path / name))
+    assert ran.returncode == 2, ran.stderr
+    assert "cannot write" in ran.stderr
+
+
 def test_no_color_in_a_pipe_and_80_columns(broken: Path) -> None:
     ran = doctor("check", "--from", str(broken))
     assert "\x1b" not in ran.stdout

@@ -231,6 +231,16 @@ def test_parquet_is_read_back_by_pyarrow(folder: Path, tmp_path: Path) -> None:
     assert (lost["state"], lost["exit_code"]) == ("late", 3)
 
 
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+def test_table_that_cannot_be_written_is_said(
+    format_: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "a"
+    assert run(["fleet", "export", str(folder), "--format", format_, "-o", str(out)]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
 def test_without_pyarrow_it_is_said_how_to_get_it(
     folder: Path,
     tmp_path: Path,
