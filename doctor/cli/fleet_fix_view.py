@@ -11,6 +11,7 @@ import msgspec
 from doctor.cli.fix_view import MARKS
 from doctor.events import ApprovalNeeded, Note, RebootRequired, StepFinished, StepStarted
 from doctor.fleet.fixing.model import FleetFix, FleetUndo, HostFix
+from doctor.redact import redact
 from doctor.report.plain import escape
 from doctor.report.text import Look
 
@@ -30,7 +31,7 @@ class Teller:
         """One event."""
         text = said(event)
         if text:
-            self._say(escape(f"{event.host}: {text}" if event.host else text))
+            self._say(escape(redact(f"{event.host}: {text}" if event.host else text)))
 
 
 def said(event: Any) -> str:

@@ -35,13 +35,14 @@ def test_text_has_every_host_under_its_wave(tmp_path: Path) -> None:
     assert "\x07" not in text
 
 
-def test_teller_names_the_host_and_escapes() -> None:
+def test_teller_names_the_host_and_shows_neither_escapes_nor_secrets() -> None:
     heard: list[str] = []
     tell = view.Teller(heard.append)
-    tell(StepFinished(host="h1", step="a", status="failed", say="x\x1b[31m"))
+    tell(StepFinished(host="h1", step="a", status="failed", say="x\x1b[31m token=hunter2swordfish"))
     tell(Note(text="wave 1"))
     assert heard[0].startswith("h1: a: failed: x")
     assert "\x1b" not in heard[0]
+    assert "hunter2swordfish" not in heard[0]
     assert heard[1] == "wave 1"
 
 
