@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -26,9 +26,9 @@ def write(audit: Audit, _: Look) -> Iterator[str]:
     yield "\n}\n"
 
 
-def _list(items: object) -> Iterator[str]:
+def _list(items: Iterable[object]) -> Iterator[str]:
     opener = "["
-    for item in items:  # type: ignore[attr-defined]
+    for item in items:
         yield f"{opener}\n{_encode(item)}"
         opener = ","
     yield "[]" if opener == "[" else "\n]"
