@@ -119,7 +119,6 @@ def _said(audit: Audit, seen: _Seen) -> dict[str, Any]:
         "lost": lost(audit.lines()),
         "states": STATES,
         "rules": broken_rules(fleet),
-        "held": [item for item in fleet.across if item not in broken_rules(fleet)],
         "differences": rows,
         "not_compared": not_compared(fleet),
         "ways": by_way(fleet.changes),
