@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import FleetReport, HostLine
-from doctor.report.fleet.summary import FLEET_MARKS, WAYS, broken_rules, way
+from doctor.report.fleet.summary import FLEET_MARKS, STATES, WAYS, broken_rules, way
 from doctor.report.grouping import TITLES, key_of
 from doctor.report.plain import escape
-from doctor.report.prometheus import FAMILIES, Seen, expose, family
+from doctor.report.prometheus import FAMILIES, VERDICTS, Seen, expose, family
 from doctor.report.text import Look
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TOGETHER = 500
 """Hosts whose samples are in memory at once."""
-STATES = ("audited", "unreachable", "late", "failed", "refused", "not-reached")
 
 
 def write(audit: Audit, _: Look) -> Iterator[str]:
@@ -90,14 +89,14 @@ def _exit_code(fleet: FleetReport) -> GaugeMetricFamily:
 
 def _hosts(fleet: FleetReport) -> GaugeMetricFamily:
     made = family("fleet_hosts", "Hosts by what became of them.", "state")
-    for state in STATES:
+    for state in ("audited", *STATES):
         made.add_metric([state], fleet.counts.get(state, 0))
     return made
 
 
 def _hosts_by_verdict(fleet: FleetReport) -> GaugeMetricFamily:
     made = family("fleet_audited_hosts", "Audited hosts by verdict.", "verdict")
-    for name in ("healthy", "degraded", "broken", "unknown"):
+    for name in VERDICTS:
         made.add_metric([name], fleet.counts.get(name, 0))
     return made
 
