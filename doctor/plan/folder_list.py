@@ -13,6 +13,7 @@ from doctor.facts.model import Known
 from doctor.plan.folder import archive
 from doctor.plan.pick import IMAGE
 from doctor.plan.want import ImageWant
+from doctor.report.plain import escape
 
 if TYPE_CHECKING:
     from doctor.facts.tree import Facts
@@ -123,10 +124,10 @@ def script(plan: Plan, facts: Facts, wants: Sequence[Want]) -> str:
     steps = [step for step in plan.steps if step.remedy is not None]
     parts = [
         HEAD.format(
-            host=plan.host.name or "this host",
-            wants="".join(f" --want {shlex.quote(spec)}" for spec in plan.want),
+            host=escape(plan.host.name) or "this host",
+            wants=escape("".join(f" --want {shlex.quote(spec)}" for spec in plan.want)),
             day=plan.judged_as_of,
-            release=plan.host.distribution or "see doctor check",
+            release=escape(plan.host.distribution) or "see doctor check",
         )
     ]
     names = list(dict.fromkeys(_names(steps, deb)))

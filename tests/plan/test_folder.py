@@ -143,6 +143,16 @@ def test_the_list_names_what_the_plan_needs_and_is_a_script(description: dict[st
     subprocess.run(["sh", "-n"], input=text, text=True, check=True)
 
 
+def test_what_a_host_calls_itself_is_no_line_of_the_script(tmp_path: Path) -> None:
+    facts, ran = facts_of({**UBUNTU, "driver": "580.95.05"}), tmp_path / "ran"
+    own = msgspec.structs.replace(facts.host, name=Known(f"x\ntouch {ran}\n#"))
+    named = msgspec.structs.replace(facts, host=own)
+    text = script(make_plan(named, [], (), knowledge()), named, ())
+    assert f"touch {ran}" in text
+    subprocess.run(["sh"], input=text, text=True, check=True, cwd=tmp_path)
+    assert not ran.exists()
+
+
 def test_a_host_with_nothing_to_do_needs_nothing() -> None:
     host = {**UBUNTU, "driver": "580.95.05"}
     made = make_plan(facts_of(host), [], (), knowledge())
