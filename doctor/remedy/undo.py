@@ -106,14 +106,16 @@ def undo(job: Job, run: Run) -> UndoReport:
 
 
 def _todo(journal: Journal) -> list[str]:
-    """Steps that began, the last first, without those that are undone already."""
-    found: list[str] = []
+    """Steps that began, the last first, without those that are undone already; one that was left began one time less."""
+    times: dict[str, int] = {}
     for record in journal.records():
-        if record["what"] == "step-begun" and record["step"] not in found:
-            found.append(record["step"])
-        elif record["what"] in ("undone", "step-left") and record["step"] in found:
-            found.remove(record["step"])
-    return found[::-1]
+        if record["what"] == "step-begun":
+            times[record["step"]] = times.get(record["step"], 0) + 1
+        elif record["what"] == "step-left" and record["step"] in times:
+            times[record["step"]] -= 1
+        if record["what"] == "undone" or times.get(record.get("step", "")) == 0:
+            times.pop(record["step"], None)
+    return list(times)[::-1]
 
 
 def _refused(job: Job, step: Step) -> Stopped | None:

@@ -64,6 +64,28 @@ def test_undo_of_a_run_that_was_killed(bench: Bench, point: str) -> None:
     assert bench.fix().exit_code == 0
 
 
+def test_what_a_killed_step_wrote_is_undone_though_the_resume_left_the_step(bench: Bench) -> None:
+    before = facts(bench.note("one", disturbs="gpu"))
+    bench.kill_in = "one"
+    with pytest.raises(Killed):
+        bench.fix()
+    done = bench.do
+
+    def begins(op: str, **arguments: object) -> dict[str, object]:
+        if op == "before_step":
+            bench.workload["gpu"] = ["python3 (pid 7)"]
+        return done(op, **arguments)
+
+    bench.do = begins  # type: ignore[method-assign]
+    report = bench.resume()
+    assert report.exit_code == 5
+    assert (bench.etc / "one").read_text() == "half"
+    bench.workload["gpu"] = []
+    undone = bench.undo(report.run)
+    assert [step.status for step in undone.steps] == ["undone"]
+    assert facts(bench.etc / "one") == before
+
+
 def test_undo_killed_half_way_is_done_again(bench: Bench) -> None:
     before = {name: facts(bench.note(name)) for name in ("one", "two")}
     report = bench.fix()
