@@ -21,6 +21,7 @@ from doctor.smoke.container_limits import SHM_BYTES
 from doctor.smoke.context import Context, StageFailed
 from doctor.smoke.docker_engine import Refused, missing_for_gpus
 from doctor.smoke.pipeline import climb
+from doctor.smoke.stages import container as stage
 from doctor.smoke.stages.container import STAGE
 from tests.smoke.gpu_standin import docker_with_gpus
 from tests.smoke.recorded_context import context, with_facts
@@ -132,6 +133,26 @@ def test_a_smaller_shm_than_asked_is_a_failure(ctx: Context) -> None:
     small.lines[0]["shm"] = 64 << 20
     with pytest.raises(StageFailed, match="shm is 67108864, not 1073741824"):
         STAGE._limits(ctx, small, [])
+
+
+def test_where_neither_way_gives_gpus_both_reasons_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {"gpus": "could not select device driver", "cdi": "unresolvable CDI devices"}
+
+    def refuse(ctx: Context, docker: object, image: str, python: str, how: str) -> Answer:
+        raise Refused(words[how])
+
+    monkeypatch.setattr(stage, "run_probe", refuse)
+    monkeypatch.setattr(stage, "why_no_cdi", lambda ctx, docker: None)
+    made = context(tmp_path)
+    with pytest.raises(StageFailed) as raised:
+        STAGE._with_gpus(made, object(), "image", "python3", [], [])
+    finding = raised.value.finding
+    assert finding.id == "smoke.container-no-gpu-device"
+    assert all(said in finding.message for said in words.values())
+    assert "container-gpus" not in made.shared
+    made.resources.release(made.user)
 
 
 @pytest.fixture
@@ -332,4 +353,6 @@ def test_a_specification_of_a_library_that_is_gone_breaks_with_both_reasons(
     climbed = climb([STAGE], on_cdi_host(tmp_path))
     finding = climbed.results[0].finding
     assert finding is not None and finding.id == "smoke.container-no-gpu-device"
+    assert "could not select device driver" in finding.message
+    assert "CDI device nvidia.com/gpu=all: " in finding.message
     assert climbed.left_behind == []

@@ -93,26 +93,27 @@ class ContainerStage:
     ) -> str:
         """By --gpus and by CDI. Either will do for the engine, which is then started by the one that worked."""
         try:
-            said = self._by(ctx, docker, image, python, "gpus", evidence, warnings)
+            limits, gives = self._by(ctx, docker, image, python, "gpus", evidence, warnings)
         except StageFailed as broke:
             if why_no_cdi(ctx, docker) is not None:
                 raise
             try:
-                said = self._by(ctx, docker, image, python, "cdi", evidence, warnings)
-            except StageFailed:
-                raise broke from None
+                limits, gives = self._by(ctx, docker, image, python, "cdi", evidence, warnings)
+            except StageFailed as by_cdi:
+                raise _neither(broke, by_cdi.finding) from None
             ctx.shared["container-gpus"] = "cdi"
             warnings.append(_as_warning("gpus-option", broke.finding))
-            return f"{said}; --gpus all does not work"
+            return f"{limits}; {gives}; --gpus all does not work"
+        said = f"{limits}; {gives}"
         reason = why_no_cdi(ctx, docker)
         if reason is not None:
             return f"{said}; {reason}, so CDI was not tried"
         try:
-            by_cdi = self._by(ctx, docker, image, python, "cdi", evidence, warnings)
-            return f"{said}; {by_cdi.rpartition('; ')[2]}"
+            _, gives = self._by(ctx, docker, image, python, "cdi", evidence, warnings)
         except StageFailed as broke:
             warnings.append(_as_warning("cdi", broke.finding))
-            return f"{said}; CDI does not work"
+            gives = "CDI does not work"
+        return f"{said}; {gives}"
 
     def _by(
         self,
@@ -123,10 +124,11 @@ class ContainerStage:
         how: str,
         evidence: list[Evidence],
         warnings: list[Finding],
-    ) -> str:
+    ) -> tuple[str, str]:
+        """(its memory and limits, the GPUs that it was given), in words."""
         answer = self._answer(ctx, docker, image, python, how, evidence, warnings)
-        said = self._limits(ctx, answer, evidence)
-        return f"{said}; {HOW[how]} gives {self._gpus(ctx, answer, HOW[how], evidence)}"
+        limits = self._limits(ctx, answer, evidence)
+        return limits, f"{HOW[how]} gives {self._gpus(ctx, answer, HOW[how], evidence)}"
 
     def cleanup(self, ctx: Context) -> None:
         """Containers, the image and the connection are callbacks of the registry."""
@@ -354,6 +356,12 @@ def _as_warning(name: str, found: Finding) -> Finding:
         outcome=Outcome.WARN,
         severity=Severity.WARN,
     )
+
+
+def _neither(broke: StageFailed, by_cdi: Finding) -> StageFailed:
+    """What broke by --gpus, with what CDI said when it was tried instead."""
+    said = f"{broke.finding.message}; tried instead, {by_cdi.message}"
+    return StageFailed(msgspec.structs.replace(broke.finding, message=said), **broke.extra)
 
 
 def _mig(ctx: Context) -> bool:
