@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from doctor import __version__
-from doctor.checks.finding import Citation, Finding, Outcome, Severity
+from doctor.checks.finding import Outcome, Severity
 from doctor.exit_codes import ExitCode, worst
 from doctor.fleet import across, likeness
+from doctor.fleet.faults import Fault, by_finding
 from doctor.fleet.folder import Sharing
 from doctor.fleet.model import (
     AcrossHosts,
-    ByFinding,
     FleetReport,
     FleetVerdict,
     HostLine,
@@ -23,63 +23,13 @@ from doctor.report.model import Report
 if TYPE_CHECKING:
     from doctor.fleet.golden import Golden
 
-_WORST = (Outcome.FAIL, Outcome.WARN, Outcome.UNKNOWN)
-"""Of one finding: what is known to be wrong on one host says more than what was not seen on another."""
-
-
-class _Fault:
-    """One finding over all hosts."""
-
-    def __init__(self, finding: Finding) -> None:
-        self.id = finding.id
-        self.title = finding.title
-        self.severity = finding.severity
-        self.sources: list[Citation] = list(finding.sources)
-        self.told = finding
-        self.violated: list[str] = []
-        self.unseen: list[str] = []
-        self.explained: list[str] = []
-
-    def add(self, host: str, finding: Finding) -> None:
-        """The finding of one more host. What is told of all is that of the first of those it is worst on."""
-        if not finding.counts:
-            self.explained.append(host)
-        elif finding.violated:
-            self.violated.append(host)
-        else:
-            self.unseen.append(host)
-        if self._rank(finding) < self._rank(self.told):
-            self.told = finding
-
-    @staticmethod
-    def _rank(finding: Finding) -> tuple[bool, int]:
-        return not finding.counts, _WORST.index(finding.outcome)
-
-    def told_of_all(self) -> ByFinding:
-        """The line of the report."""
-        roots, unseen = self.violated, self.unseen
-        if not roots:
-            roots, unseen = unseen, []
-        return ByFinding(
-            id=self.id,
-            title=self.title,
-            severity=self.severity,
-            outcome=self.told.outcome,
-            hosts=sorted(roots) + sorted(unseen) + sorted(self.explained),
-            roots=len(roots),
-            unseen=len(unseen),
-            message=self.told.message,
-            fix=self.told.fix if self.told.violated else None,
-            sources=self.sources,
-        )
-
 
 class Gathering:
     """Takes each host once. Lines share what they have in common, so that ten thousand hosts fit in memory."""
 
     def __init__(self) -> None:
         self._lines: dict[str, HostLine] = {}
-        self._faults: dict[str, _Fault] = {}
+        self._faults: dict[str, Fault] = {}
         self._sharing = Sharing()
 
     def __len__(self) -> int:
@@ -97,7 +47,7 @@ class Gathering:
                 continue
             fault = self._faults.get(finding.id)
             if fault is None:
-                fault = self._faults[finding.id] = _Fault(finding)
+                fault = self._faults[finding.id] = Fault(finding)
             fault.add(line.name, finding)
 
     def finish(
@@ -125,21 +75,12 @@ class Gathering:
             exit_code=exit_code(lines, found),
             counts=counts(lines),
             hosts=lines,
-            by_finding=self._by_finding(),
+            by_finding=by_finding(self._faults.values()),
             outliers=outliers,
             across=found,
             likeness=alike,
             golden=golden.name if golden is not None else "",
         )
-
-    def _by_finding(self) -> list[ByFinding]:
-        return sorted((fault.told_of_all() for fault in self._faults.values()), key=_order)
-
-
-def _order(item: ByFinding) -> tuple[bool, bool, int, int, str]:
-    """Root causes before what they explain; errors, also unseen ones, before warnings and notes; then by how many hosts."""
-    severity = list(Severity).index(item.severity)
-    return item.roots == 0, item.outcome is not Outcome.FAIL, severity, -item.roots, item.id
 
 
 def counts(lines: list[HostLine]) -> dict[str, int]:

@@ -32,6 +32,16 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     blocked_by: str | None = None
     waived: str | None = None
 
+    @property
+    def violated(self) -> bool:
+        """As of the finding."""
+        return self.outcome in (Outcome.FAIL, Outcome.WARN)
+
+    @property
+    def counts(self) -> bool:
+        """As of the finding."""
+        return self.blocked_by is None and self.waived is None
+
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What only one machine can have; how two inventory names turn out to be one host."""

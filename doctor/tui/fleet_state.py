@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from doctor.checks.finding import Outcome, Severity
 from doctor.events import FleetReady, FleetStarted, HostFinished
-from doctor.fleet.model import Brief, ByFinding, FleetReport, HostLine
+from doctor.fleet.faults import Fault, by_finding
+from doctor.fleet.model import ByFinding, FleetReport, HostLine
 
 WAITING = "waiting"
 """Of a host that has not answered; never a state of the audit itself."""
@@ -26,12 +26,6 @@ ORDER = (
     WAITING,
 )
 """How hosts stand, what needs somebody first."""
-_RANK = {
-    outcome: rank
-    for rank, outcome in enumerate(
-        (Outcome.FAIL, Outcome.UNKNOWN, Outcome.WARN, Outcome.SKIP, Outcome.PASS)
-    )
-}
 
 
 class FleetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,50 +107,12 @@ def faults(view: FleetView) -> list[ByFinding]:
     return kept.faults
 
 
-class _Fault:
-    """One fault while hosts are gone through."""
-
-    def __init__(self, worst: Brief) -> None:
-        self.worst = worst
-        self.hosts: list[str] = []
-        self.roots = 0
-
-
 def _faults(view: FleetView) -> list[ByFinding]:
-    found: dict[str, _Fault] = {}
+    found: dict[str, Fault] = {}
     for name in sorted(view.lines):
         for item in view.lines[name].findings:
             fault = found.get(item.id)
             if fault is None:
-                fault = found[item.id] = _Fault(item)
-            elif _RANK[item.outcome] < _RANK[fault.worst.outcome]:
-                fault.worst = item
-            fault.hosts.append(name)
-            if item.blocked_by is None and item.waived is None:
-                fault.roots += 1
-    severities = list(Severity)
-    return sorted(
-        (_by_finding(fault) for fault in found.values()),
-        key=lambda item: (
-            item.roots == 0,
-            _RANK[item.outcome],
-            severities.index(item.severity),
-            -item.roots,
-            item.id,
-        ),
-    )
-
-
-def _by_finding(fault: _Fault) -> ByFinding:
-    worst = fault.worst
-    return ByFinding(
-        id=worst.id,
-        title="",
-        severity=worst.severity,
-        outcome=worst.outcome,
-        hosts=fault.hosts,
-        roots=fault.roots,
-        message=worst.message,
-        fix=None,
-        sources=[],
-    )
+                fault = found[item.id] = Fault(item)
+            fault.add(name, item)
+    return by_finding(found.values())

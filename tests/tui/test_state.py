@@ -9,6 +9,7 @@ from doctor.events import (
     ApprovalNeeded,
     CheckFinished,
     FactsReady,
+    FleetReady,
     FleetStarted,
     HostFinished,
     Note,
@@ -24,9 +25,11 @@ from doctor.events import (
     StepProgress,
     StepStarted,
 )
+from doctor.fleet.model import ByFinding
 from doctor.tui import fleet_state
+from doctor.tui.origin import read_events
 from doctor.tui.state import LOG_LINES, Begun, Ended, Failed, ViewState, reduce, reduce_all
-from tests.tui.play import events_of, recorded
+from tests.tui.play import LOGS, events_of, recorded
 
 
 def after(*events: object, state: ViewState | None = None) -> ViewState:
@@ -177,3 +180,42 @@ def test_a_host_that_answers_again_is_counted_once_and_an_end_is_not_made_up() -
     state = after(FleetStarted(audit="y", hosts={}, at=9.0), state=state)
     assert state.fleet is not None
     assert state.fleet.lines == {}
+
+
+def test_faults_before_the_end_are_those_that_the_audit_says_at_its_end() -> None:
+    lines = [
+        ("a", "unknown", None),
+        ("b", "warn", None),
+        ("c", "fail", "other"),
+        ("d", "unknown", None),
+    ]
+    made = after(
+        FleetStarted(audit="x", hosts={}, at=1.0),
+        *(
+            HostFinished(line=_with_fault(name, outcome, by), done=1, of=4, at=2.0)
+            for name, outcome, by in lines
+        ),
+    )
+    assert made.fleet is not None
+    [fault] = fleet_state.faults(made.fleet)
+    assert (fault.outcome.value, fault.message) == ("warn", "said of b")
+    assert (fault.hosts, fault.roots, fault.unseen) == (["b", "a", "d", "c"], 1, 2)
+
+    events = list(read_events(LOGS / "fleet.jsonl"))
+    whole = reduce_all(ViewState(), events).fleet
+    told = reduce_all(ViewState(), [e for e in events if not isinstance(e, FleetReady)]).fleet
+    assert whole is not None
+    assert told is not None
+    assert told.report is None
+    assert [_told(item) for item in fleet_state.faults(told)] == [
+        _told(item) for item in fleet_state.faults(whole)
+    ]
+
+
+def _with_fault(name: str, outcome: str, blocked_by: str | None) -> dict[str, object]:
+    said = {"id": "x.y", "outcome": outcome, "severity": "error", "message": f"said of {name}"}
+    return {"name": name, "state": "audited", "findings": [{**said, "blocked_by": blocked_by}]}
+
+
+def _told(item: ByFinding) -> tuple[object, ...]:
+    return item.id, item.outcome, item.severity, item.hosts, item.roots, item.unseen, item.message
