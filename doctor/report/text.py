@@ -146,7 +146,7 @@ def _not_seen(report: Report, look: Look, shown: set[str]) -> list[str]:
     limit = len(missing) if look.verbose else 8
     lines = ["", look.paint("Not seen", "bold")]
     for item in missing[:limit]:
-        lines += wrap(f"{_mark(item, look)} {item.id}: {item.message}", look, "  ", "      ")
+        lines += marked(item.outcome, f"{item.id}: {item.message}", look)
     if len(missing) > limit:
         lines.append(f"  and {len(missing) - limit} more (doctor check -v)")
     return lines
@@ -159,7 +159,7 @@ def _rest(report: Report, look: Look) -> list[str]:
         if found:
             lines += ["", look.paint(title, "bold")]
         for item in found:
-            lines += wrap(f"{_mark(item, look)} {item.id}: {item.message}", look, "  ", "      ")
+            lines += marked(item.outcome, f"{item.id}: {item.message}", look)
     waived = [item for item in report.findings if item.waived]
     if waived:
         lines += ["", look.paint("Waived", "bold")]
@@ -187,6 +187,14 @@ def mark_of(outcome: Outcome, look: Look) -> str:
     """Glyph and word."""
     glyph, ascii_glyph, word, color = _MARKS[outcome]
     return look.paint(f"{glyph if look.unicode else ascii_glyph} {word}", color)
+
+
+def marked(outcome: Outcome, text: str, look: Look) -> list[str]:
+    """Text after an outcome's mark, which is painted last: wrapping spells out what paints."""
+    plain = mark_of(outcome, msgspec.structs.replace(look, color=False))
+    lines = wrap(f"{plain} {text}", look, "  ", "      ")
+    lines[0] = lines[0].replace(plain, mark_of(outcome, look), 1)
+    return lines
 
 
 def _evidence(finding: Finding, look: Look) -> list[str]:

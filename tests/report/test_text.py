@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from doctor.checks.finding import Citation, Evidence, Finding, FixAdvice, Outcome, Severity
@@ -118,6 +120,14 @@ def test_healthy_says_so_with_what_was_not_seen() -> None:
 def test_colour_is_never_alone() -> None:
     colored = render(FULL, Look(color=True))
     assert "\x1b[31m✗ FAIL\x1b[0m" in colored
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_without_its_colours_it_is_the_plain_text(verbose: bool) -> None:
+    colored = render(FULL, Look(color=True, verbose=verbose))
+    plain = render(FULL, Look(verbose=verbose))
+    assert "? unknown" in plain
+    assert re.sub(r"\x1b\[[\d;]+m", "", colored) == plain
 
 
 @pytest.mark.parametrize(
