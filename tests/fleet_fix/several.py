@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +13,22 @@ from doctor.errors import RemedyError
 from doctor.facts.identity import HostName
 from doctor.fleet.fixing.host import Setting
 from doctor.fleet.fixing.model import FleetFix, HostFix
-from doctor.fleet.fixing.remote import LostError
+from doctor.fleet.fixing.remote import LostError, Remote
 from doctor.fleet.fixing.run import Asked, Fleet, carried_out
 from doctor.fleet.inventory import Inventory
 from doctor.fleet.model import HostLine
 from doctor.plan.model import Plan
 from doctor.remedy.job import FixOptions
 from doctor.remedy.lock import LockedError
-from doctor.remedy.runner import CancelToken
+from doctor.remedy.runner import Asked as AskedPlaybook
+from doctor.remedy.runner import CancelToken, RoleResult
 from doctor.remedy.state import Run
+from doctor.remedy.workspace import Workspace
 from doctor.report.model import Report
 from tests.remedy.bench import Bench
 
 
-class FakeRemote:
+class FakeRemote(Remote):
     """A bench behind the same door as a host that is elsewhere."""
 
     def __init__(self, name: str, bench: Bench, fleet: Several) -> None:
@@ -36,6 +40,7 @@ class FakeRemote:
         self.asked: list[str] = []
         self.comes_back = True
         self.before: Callable[[str], None] = lambda op: None
+        self.before_play: Callable[[str], None] = lambda remedy: None
         self._fleet = fleet
 
     def look(self) -> Report:
@@ -57,9 +62,16 @@ class FakeRemote:
 
         return do
 
-    def play(self, asked: Any, workspace: Any, tell: Any, cancel: CancelToken) -> Any:
+    def play(
+        self,
+        asked: AskedPlaybook,
+        workspace: Workspace,
+        tell: Callable[[str, int], None] = lambda task, done: None,
+        cancel: CancelToken | None = None,
+    ) -> RoleResult:
+        self.before_play(str(asked.values["doctor_remedy"]))
         with self._fleet.counting():
-            return self.bench.play(asked, workspace, tell, cancel)
+            return self.bench.play(asked, workspace, tell, cancel or CancelToken())
 
     def reboot(self, run: Run, playbooks: Path, cancel: CancelToken) -> str:
         if not self.comes_back:
@@ -87,15 +99,17 @@ class Several(Fleet):
         self.looked: list[str] = []
         self.events: list[Any] = []
         self.most = self._now = 0
+        self.takes = 0.0
         self._counter = threading.Lock()
         self.cancel = CancelToken()
         self.id = "20260101T000000-abcdef"
-        self.remotes = {}  # type: ignore[assignment]
+        self.remotes = {}
+        self._fakes: dict[str, FakeRemote] = {}
         for name in names:
             (folder / name).mkdir()
             bench = Bench(folder / name)
             bench.host = HostName(name=name)
-            self.remotes[name] = FakeRemote(name, bench, self)  # type: ignore[assignment]
+            self.remotes[name] = self._fakes[name] = FakeRemote(name, bench, self)
         self.tell = self.events.append
         self.refresh()
 
@@ -113,28 +127,25 @@ class Several(Fleet):
         )
 
     def benches(self) -> dict[str, Bench]:
-        return {name: remote.bench for name, remote in self.remotes.items()}  # type: ignore[attr-defined]
+        return {name: remote.bench for name, remote in self._fakes.items()}
 
     def remote(self, name: str) -> FakeRemote:
-        return self.remotes[name]  # type: ignore[return-value]
+        return self._fakes[name]
 
     def _plan(self, report: Report) -> Plan:
         return self.benches()[report.host.name].plan(report)
 
-    def counting(self) -> Any:
-        fleet = self
-
-        class Counting:
-            def __enter__(self) -> None:
-                with fleet._counter:
-                    fleet._now += 1
-                    fleet.most = max(fleet.most, fleet._now)
-
-            def __exit__(self, *_: object) -> None:
-                with fleet._counter:
-                    fleet._now -= 1
-
-        return Counting()
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        with self._counter:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        try:
+            time.sleep(self.takes)
+            yield
+        finally:
+            with self._counter:
+                self._now -= 1
 
     def fix(self) -> FleetFix:
         self.refresh()
