@@ -113,3 +113,30 @@ def test_files_of_a_saved_package_are_not_copied(tmp_path: Path) -> None:
     os.utime(lib, ns=(was.st_atime_ns, was.st_mtime_ns))
     assert files.changes(manifest, patterns) == []
     assert files.restore(changed, manifest, pack)["left"] == []
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["owned-then-not", "not-then-owned"])
+def test_a_file_is_copied_by_the_step_that_does_not_save_its_package(
+    tmp_path: Path, first: bool
+) -> None:
+    lib = tmp_path / "lib.so"
+    lib.write_text("a" * 5000)
+    patterns, pack = [str(tmp_path / "*.so")], files.Pack(str(tmp_path / "pack"))
+    saved: dict[bool, set[str]] = {True: {str(lib)}, False: set()}
+    one = files.snapshot(patterns, pack, owned=saved[first])
+    two = files.snapshot(patterns, pack, one, saved[not first])
+    copied, owned = (two, one) if first else (one, two)
+    assert "at" in copied[str(lib)]
+    assert files.changes(copied, patterns) == files.changes(owned, patterns) == []
+    was = lib.stat()
+    lib.write_text("c" * 5000)
+    changed = files.changes(copied, patterns)
+    package = tmp_path / "package"  # puts the old file there again under another inode
+    package.write_text("a" * 5000)
+    os.utime(package, ns=(was.st_atime_ns, was.st_mtime_ns))
+    kept = files.changes(owned, patterns)
+    assert files.restore(changed, copied, pack)["restored"] == [{"path": str(lib), "why": ""}]
+    assert lib.read_text() == "a" * 5000
+    package.chmod(was.st_mode & 0o7777)
+    package.rename(lib)
+    assert files.restore(kept, owned, pack) == {"restored": [], "left": [], "failed": []}

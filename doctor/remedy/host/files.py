@@ -134,10 +134,10 @@ def look(path: str, before: Entry | None = None) -> Entry | None:
         owned = before is not None and before.get("owned", False)
         if owned:
             entry["owned"] = True
-        if same and before is not None and "sha" in before:
-            entry["sha"] = before["sha"]
-        elif owned or info.st_size > MAX_FILE:
+        if owned or info.st_size > MAX_FILE:
             entry["sha"] = f"size {info.st_size} mtime {info.st_mtime_ns}"
+        elif same and before is not None and "sha" in before:
+            entry["sha"] = before["sha"]
         else:
             entry["sha"] = hashlib.sha256(_read(path)).hexdigest()
     return entry
@@ -175,8 +175,7 @@ def snapshot(
     have = {entry["sha"]: entry["at"] for entry in (known or {}).values() if "at" in entry}
     for path in walk(patterns):
         try:
-            before = (known or {}).get(path)
-            entry = look(path, {**(before or {}), "owned": True} if path in owned else before)
+            entry = look(path, _before(path, known or {}, owned))
         except OSError:
             continue
         if entry is None:
@@ -194,6 +193,14 @@ def snapshot(
         if entry["type"] == "file" and "at" not in entry and entry.get("sha") in places:
             entry["at"] = list(places[entry["sha"]])
     return manifest
+
+
+def _before(path: str, known: Manifest, owned: Container[str]) -> Entry | None:
+    """What an earlier copy tells of a path; that its package was saved then says nothing of now."""
+    if path in owned:
+        return {"owned": True}
+    before = known.get(path)
+    return None if before is not None and "owned" in before else before
 
 
 def same(one: Entry | None, other: Entry | None) -> bool:
