@@ -19,6 +19,7 @@ from doctor.remedy import trust
 from doctor.remedy.event_file import EventFile
 from doctor.remedy.fix import fix as fix_host
 from doctor.remedy.hands import hands
+from doctor.remedy.host.boot import own_session
 from doctor.remedy.job import Ask, FixOptions, Job, Line
 from doctor.remedy.outcome import FixReport
 from doctor.remedy.resume import approved, newest
@@ -192,12 +193,3 @@ def own_command() -> str:
     """The installed command, if nobody but root can write any part of its path."""
     found = Path(sys.prefix) / "bin" / "doctor"
     return str(found) if found.is_file() and trust.not_own(found) is None else ""
-
-
-def own_session() -> str:
-    """The login session of whoever asks, as logind names it."""
-    try:
-        text = Path("/proc/self/sessionid").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-    return "" if text == "4294967295" else text

@@ -210,6 +210,24 @@ def test_other_peoples_sessions() -> None:
     assert boot.others("", "5") == []
 
 
+@pytest.mark.parametrize(
+    ("cgroup", "number", "session"),
+    [
+        ("0::/user.slice/user-0.slice/session-c3.scope", boot.NO_SESSION, "c3"),
+        ("0::/user.slice/user-0.slice/session-3.scope", "3", "3"),
+        ("0::/user.slice/user-0.slice/user@0.service/tmux.scope", "5", "5"),
+        ("0::/system.slice/cron.service", boot.NO_SESSION, ""),
+        ("", "", ""),
+    ],
+)
+def test_the_askers_own_session(
+    monkeypatch: pytest.MonkeyPatch, cgroup: str, number: str, session: str
+) -> None:
+    read = {"/proc/self/cgroup": cgroup, "/proc/self/sessionid": number}
+    monkeypatch.setattr(boot, "_text", read.__getitem__)
+    assert boot.own_session() == session
+
+
 def test_a_unit_holds_only_the_run_id() -> None:
     assert boot.schedule("x; reboot", "/opt/x/bin/doctor")["ok"] is False
     assert boot.schedule("20261130T120000-abcdef", "doctor")["ok"] is False

@@ -100,6 +100,15 @@ def terminals(own: Container[int], registered: bool) -> list[str]:
     return [f"somebody ({command} on terminal {number})" for number, command in found.items()]
 
 
+def own_session() -> str:
+    """The login session in which this was asked for, as logind names it: by its scope, which containers have too."""
+    scope = re.search(r"/session-([^/\s]+)\.scope", _text("/proc/self/cgroup"))
+    if scope:
+        return scope[1]
+    number = _text("/proc/self/sessionid")
+    return "" if number == NO_SESSION else number
+
+
 def _space(pid: str) -> str:
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")

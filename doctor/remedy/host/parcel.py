@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zipfile
 from typing import Any
 
 from doctor.probes.answer import line
-from doctor.remedy.host import claim, dispatch
+from doctor.remedy.host import boot, claim, dispatch
 
 REQUEST = "request.json"
 
@@ -31,7 +30,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             return {"ok": claim.release(request["run"])}
         claim.claim(request["run"], request["by"])
         if asked["do"] == "obstacles":
-            asked = {**asked, "session": own_session()}
+            asked = {**asked, "session": boot.own_session()}
         return {"ok": dispatch.answer(asked)}
     except claim.ClaimedError as error:
         return {"claimed": str(error)}
@@ -39,16 +38,3 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{error.filename or asked['do']}: {error.strerror}"}
     except Exception as error:  # whoever asked hears of it; nobody reads a traceback here
         return {"error": f"{type(error).__name__}: {error}"}
-
-
-def own_session() -> str:
-    """The login session in which the request came, as logind names it: by its scope, which containers have too."""
-    for path, pattern in (("cgroup", r"/session-([^/\s]+)\.scope"), ("sessionid", r"\A(\d+)\s*\Z")):
-        try:
-            with open(f"/proc/self/{path}", encoding="ascii", errors="replace") as file:
-                found = re.search(pattern, file.read())
-        except OSError:
-            continue
-        if found and found[1] != "4294967295":
-            return found[1]
-    return ""
