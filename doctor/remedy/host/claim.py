@@ -63,8 +63,8 @@ def release(run: str, root: str = ROOT) -> dict[str, Any]:
         found = _HOLDER.fullmatch(_text(fd))
         if found is None or found[1] != run or not _keeps(int(found[2]), run):
             return {"released": False}
+        os.ftruncate(fd, 0)  # before the lock is free: afterwards the text is another's
         os.kill(int(found[2]), signal.SIGTERM)
-        os.ftruncate(fd, 0)
         return {"released": True}
     finally:
         os.close(fd)
