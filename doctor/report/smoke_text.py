@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from doctor.checks.finding import Outcome
 from doctor.report.plain import escape
+from doctor.report.text import Look, command_lines, marked, wrap
 
 if TYPE_CHECKING:
     from doctor.checks.finding import Finding
-    from doctor.report.text import Look
     from doctor.smoke.model import SmokeReport, StageResult
 
 _VERDICTS = {
@@ -19,12 +19,6 @@ _VERDICTS = {
     "failed": ("red", "✗", "x"),
     "unknown": ("cyan", "?", "?"),
     "interrupted": ("yellow", "!", "!"),
-}
-_MARKS = {
-    "pass": ("green", "✓", "ok", "pass"),
-    "fail": ("red", "✗", "x", "FAIL"),
-    "skip": ("dim", "–", "-", "n/a"),  # noqa: RUF001 - the house's glyph for n/a
-    "unknown": ("cyan", "?", "?", "unknown"),
 }
 
 
@@ -42,8 +36,8 @@ def render(report: SmokeReport, look: Look) -> str:
     if report.note:
         lines.append(look.paint(f"  {report.note}", "bold"))
     if report.next is not None:
-        lines += ["", *_wrap(f"Next: {report.next.say}", look, "", "      ")]
-        lines += _command(report.next.command, look)
+        lines += ["", *wrap(f"Next: {report.next.say}", look, "", "      ")]
+        lines += command_lines(report.next.command or "", look, "  ")
     lines.append("")
     for stage in report.stages:
         lines += _stage(stage, look)
@@ -93,54 +87,36 @@ def _how_far(report: SmokeReport) -> str:
 
 
 def _stage(stage: StageResult, look: Look) -> list[str]:
-    color, glyph, ascii_glyph, word = _MARKS[stage.outcome]
-    mark = f"{glyph if look.unicode else ascii_glyph} {word}"
-    lines = _wrap(f"{mark} {stage.name}: {stage.message}", look, "  ", "      ")
-    lines[0] = lines[0].replace(mark, look.paint(mark, color), 1)
+    lines = marked(Outcome(stage.outcome), f"{stage.name}: {stage.message}", look)
     if stage.finding is not None:
         lines += _finding(stage.finding, look)
     for warning in stage.warnings:
-        lines += _wrap(
+        lines += wrap(
             f"{warning.severity.value}: {warning.id}: {warning.message}", look, "      ", "        "
         )
     if look.verbose:
         for item in stage.evidence:
             value = item.reason if item.value is None else item.value
             via = f"  [{item.via}]" if item.via else ""
-            lines += _wrap(f"{item.fact} = {value}{via}", look, "        ", "          ")
+            lines += wrap(f"{item.fact} = {value}{via}", look, "        ", "          ")
     return lines
 
 
 def _finding(finding: Finding, look: Look) -> list[str]:
     lines = [f"      {look.paint(finding.id, 'bold')}"]
     if finding.want:
-        lines += _wrap(f"wanted: {finding.want}", look, "      ", "        ")
+        lines += wrap(f"wanted: {finding.want}", look, "      ", "        ")
     if finding.blocked_by:
-        lines += _wrap(
+        lines += wrap(
             f"behind it: {finding.blocked_by} (doctor explain {finding.blocked_by})",
             look,
             "      ",
             "        ",
         )
     for source in finding.sources[:3]:
-        lines += _wrap(f"source: {source.url} ({source.as_of})", look, "      ", "        ")
+        lines += wrap(f"source: {source.url} ({source.as_of})", look, "      ", "        ")
     if not look.verbose:
         logged = [item for item in finding.evidence if item.fact.startswith("log.")][-3:]
         for item in logged:
-            lines += _wrap(f"{item.via}: {item.value}", look, "      ", "        ")
+            lines += wrap(f"{item.via}: {item.value}", look, "      ", "        ")
     return lines
-
-
-def _command(command: str | None, look: Look) -> list[str]:
-    return [f"  $ {look.paint(escape(line), 'cyan')}" for line in (command or "").splitlines()]
-
-
-def _wrap(text: str, look: Look, indent: str, following: str) -> list[str]:
-    return textwrap.wrap(
-        escape(text),
-        look.width,
-        initial_indent=indent,
-        subsequent_indent=following,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [indent]
