@@ -88,9 +88,7 @@ class Several(Fleet):
         options = {key: asked.pop(key) for key in ("allow", "dry_run", "only") if key in asked}
         self.asked = Asked(
             inventories=["hosts"],
-            options=FixOptions(
-                **{"lock_wait": 0.2, "package_wait": 0.1, "smoke": "none", **options}
-            ),
+            options=FixOptions(lock_wait=0.2, package_wait=0.1, smoke="none", **options),
             **asked,
         )
         self.inventory = Inventory(label="hosts", sources=[], hosts={name: [] for name in names})

@@ -151,6 +151,24 @@ def test_unreachable_host_counts_and_never_passes(tmp_path: Path) -> None:
     assert found.exit_code == 3
 
 
+def test_unreachable_host_keeps_its_neighbours_waiting_only_where_none_may_fail(
+    tmp_path: Path,
+) -> None:
+    for most, state in (("0%", "not-reached"), ("50%", "done")):
+        folder = tmp_path / most
+        folder.mkdir()
+        fleet = Several(folder, ["h1", "h2"], serial="2", max_fail=most)
+        broken(fleet)
+        fleet.remote("h1").up = False
+        found = fleet.fix()
+        assert host(found, "h2").state == state
+        assert [item.status for item in host(found, "h2").findings] == ["verified"] * (
+            state == "done"
+        )
+        assert found.waves[0].tripped is (state == "not-reached")
+        assert found.exit_code == 3
+
+
 def test_host_lost_midway_is_not_fixed_and_can_be_gone_on_with(tmp_path: Path) -> None:
     fleet = Several(tmp_path, ["h1"])
     broken(fleet)
