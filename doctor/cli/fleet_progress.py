@@ -35,7 +35,7 @@ class Lines:
             self.begin(len(event.hosts))
         elif isinstance(event, HostFinished):
             line = msgspec.convert(event.line, HostLine)
-            stands = standing(line)
+            stands = line.standing
             self.counts[stands] += 1
             self.show(host_line(line), event.done, event.of)
         elif isinstance(event, Note):
@@ -94,11 +94,6 @@ class Bar(Lines):
         self._task = None
 
 
-def standing(line: HostLine) -> str:
-    """Its verdict, or why it has none."""
-    return line.verdict if line.state == "audited" else line.state
-
-
 def counted(counts: Counter[str]) -> str:
     """`3 broken, 1 late, 12 healthy`."""
     rank = {word: place for place, word in enumerate(ORDER)}
@@ -111,7 +106,7 @@ def host_line(line: HostLine) -> str:
     first = next((item for item in line.findings if item.id == line.next), None)
     said = line.reason or (f"{first.id}: {first.message}" if first else "")
     name, said = escape(redact(line.name)), escape(redact(said))
-    shown = f"{name[:NAME]}  {standing(line)}"
+    shown = f"{name[:NAME]}  {line.standing}"
     return f"{shown}  {said if len(said) <= SAID else said[: SAID - 1] + '…'}".rstrip()
 
 

@@ -85,7 +85,7 @@ class Gathering:
 
 def counts(lines: list[HostLine]) -> dict[str, int]:
     """Hosts by verdict (of those that were audited) and by state; `hosts` is all."""
-    found = Counter(line.verdict if line.state == "audited" else line.state for line in lines)
+    found = Counter(line.standing for line in lines)
     audited = sum(1 for line in lines if line.state == "audited")
     return {"hosts": len(lines), "audited": audited, **dict(sorted(found.items()))}
 

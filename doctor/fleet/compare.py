@@ -27,10 +27,6 @@ def changes(before: Mapping[str, HostLine], after: Mapping[str, HostLine]) -> li
     return found
 
 
-def _standing(line: HostLine) -> str:
-    return line.verdict if line.state == "audited" else line.state
-
-
 def _rank(line: HostLine) -> int:
     return ORDER.index(line.verdict if line.state == "audited" else "unknown")
 
@@ -41,14 +37,14 @@ def _came_or_went(name: str, old: HostLine | None, new: HostLine | None) -> Chan
         host=name,
         kind="host",
         subject="",
-        before=_standing(old) if old else "",
-        after=_standing(new) if new else "",
+        before=old.standing if old else "",
+        after=new.standing if new else "",
         worse=new is None or _rank(new) > 0,
     )
 
 
 def _of_host(old: HostLine, new: HostLine) -> Iterator[Change]:
-    was, is_ = _standing(old), _standing(new)
+    was, is_ = old.standing, new.standing
     if was != is_:
         worse = _rank(new) > _rank(old) or (
             _rank(new) == _rank(old) and old.state == "audited" and new.state != "audited"

@@ -43,10 +43,9 @@ class Fault:
         if not roots:
             roots, unseen = unseen, []
         first, told = self.first, self.told
-        whole = isinstance(first, Finding)
         return ByFinding(
             id=first.id,
-            title=first.title if whole else "",
+            title=first.title if isinstance(first, Finding) else "",
             severity=first.severity,
             outcome=told.outcome,
             hosts=sorted(roots) + sorted(unseen) + sorted(self.explained),
@@ -54,7 +53,7 @@ class Fault:
             unseen=len(unseen),
             message=told.message,
             fix=told.fix if isinstance(told, Finding) and told.violated else None,
-            sources=list(first.sources) if whole else [],
+            sources=list(first.sources) if isinstance(first, Finding) else [],
         )
 
 

@@ -86,6 +86,11 @@ class HostLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str = ""
     """Its report, relative to the audit's folder."""
 
+    @property
+    def standing(self) -> str:
+        """How it stands in one word: its verdict, or why it has none."""
+        return self.verdict if self.state == "audited" else self.state
+
 
 class ByFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One fault and the hosts that have it."""

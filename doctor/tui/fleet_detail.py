@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, HostLine, Likeness, Outlier
 from doctor.tui.detail import Lines, command, sources
 from doctor.tui.fleet_rows import stands
-from doctor.tui.fleet_state import standing
 from doctor.tui.row import mark, safe
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ NAMED = 40
 
 def host_lines(line: HostLine, outliers: Sequence[Outlier]) -> Lines:
     """One host: who it is, what is wrong, how it differs from those it should be like."""
-    lines: Lines = [[stands(standing(line)), (safe(line.name), "bold")]]
+    lines: Lines = [[stands(line.standing), (safe(line.name), "bold")]]
     if line.said_name and line.said_name != line.name:
         lines.append([(f"calls itself {safe(line.said_name)}", "dim")])
     about = [line.distribution, line.platform, *line.groups]

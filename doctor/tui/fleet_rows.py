@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from doctor.checks.finding import Outcome
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, HostLine, Outlier
-from doctor.tui.fleet_state import ORDER, WAITING, FleetView, counts, faults, standing
+from doctor.tui.fleet_state import ORDER, WAITING, FleetView, counts, faults
 from doctor.tui.row import Part, Row, mark, safe
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class HostRows:
         for name in sorted(view.lines):
             line = view.lines[name]
             if not having or any(item.id == having for item in line.findings):
-                by_word.setdefault(standing(line), []).append(self._row(name, line))
+                by_word.setdefault(line.standing, []).append(self._row(name, line))
         if not having and view.report is None:
             waiting = sorted(view.groups.keys() - view.lines.keys())
             by_word[WAITING] = [self._row(name, tuple(view.groups[name])) for name in waiting]
@@ -91,7 +91,7 @@ def host_row(line: HostLine, width: int) -> Row:
     """One host: how it stands, the finding to begin with, how many more."""
     parts: list[Part] = [
         ("  ", ""),
-        stands(standing(line)),
+        stands(line.standing),
         (_fitted(line.name, width) + "  ", "bold"),
     ]
     problems = [item for item in line.findings if item.outcome is not Outcome.UNKNOWN]
@@ -115,7 +115,7 @@ def host_row(line: HostLine, width: int) -> Row:
 
 
 def _words(line: HostLine) -> str:
-    found = [line.name, standing(line), line.reason, line.said_name, line.platform]
+    found = [line.name, line.standing, line.reason, line.said_name, line.platform]
     found += [line.distribution, *line.groups, *(item.id for item in line.findings)]
     return " ".join([*found, *line.traits.values()]).lower()
 

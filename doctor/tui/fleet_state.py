@@ -68,11 +68,6 @@ def ended(view: FleetView | None, event: FleetReady) -> FleetView:
     return msgspec.structs.replace(view, report=report, latest=event.at)
 
 
-def standing(line: HostLine) -> str:
-    """How a host stands in one word: its verdict, or why it has none."""
-    return line.verdict if line.state == "audited" else line.state
-
-
 class _Last:
     """What was reckoned for the view that was asked for last; a view is never changed."""
 
@@ -91,7 +86,7 @@ def counts(view: FleetView) -> dict[str, int]:
     """Hosts by how they stand, in the order of need, those of none left out."""
     kept = _of(view)
     if kept.counts is None:
-        found = Counter(standing(line) for line in view.lines.values())
+        found = Counter(line.standing for line in view.lines.values())
         found[WAITING] = view.of - len(view.lines) if view.report is None else 0
         kept.counts = {name: found[name] for name in ORDER if found[name]}
     return kept.counts

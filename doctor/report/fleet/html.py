@@ -92,10 +92,9 @@ class _Seen:
         self.groups: dict[str, Counter[str]] = defaultdict(Counter)
         self.standings: Counter[str] = Counter()
         for line in lines:
-            standing = line.verdict if line.state == "audited" else line.state
-            self.standings[standing] += 1
+            self.standings[line.standing] += 1
             for group in line.groups:
-                self.groups[group][standing] += 1
+                self.groups[group][line.standing] += 1
             if line.state == "audited":
                 for path, values in self.traits.items():
                     values[line.traits.get(path, "not seen")] += 1

@@ -179,8 +179,7 @@ def _hosts(audit: Audit, look: Look) -> Iterator[list[str]]:
 
 
 def _host(line: HostLine) -> str:
-    verdict = line.verdict if line.state == "audited" else line.state
-    return escape(f"  {line.name}  {verdict}" + (f"  {line.next}" if line.next else ""))
+    return escape(f"  {line.name}  {line.standing}" + (f"  {line.next}" if line.next else ""))
 
 
 def _hints(fleet: FleetReport, look: Look) -> list[str]:
