@@ -7,8 +7,12 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doctor.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from doctor.report.text import Look
 
 
 def data(text: str, output: Path | None = None) -> None:
@@ -68,6 +72,18 @@ def crash(error: BaseException) -> ExitCode:
     else:
         talk("  run again with DOCTOR_DEBUG=1 for the traceback, and report it")
     return ExitCode.CRASH
+
+
+def look(output: Path | None = None, *, verbose: bool = False) -> Look:
+    """How text can look where it goes: a file has no colours, takes every glyph, and is 80 columns wide."""
+    from doctor.report.text import Look
+
+    return Look(
+        color=output is None and wants_color(),
+        unicode=output is not None or wants_unicode(),
+        width=80 if output is not None else width(),
+        verbose=verbose,
+    )
 
 
 def wants_color(stream: object = None) -> bool:

@@ -129,15 +129,8 @@ def _run(asked: AuditOptions) -> Audited:
 def _report(ended: Audited, format_: str, verbose: bool) -> None:
     from doctor.fleet.folder import Folder
     from doctor.report.formats import of_fleet
-    from doctor.report.text import Look
 
-    look = Look(
-        color=console.wants_color(),
-        unicode=console.wants_unicode(),
-        width=console.width(),
-        verbose=verbose,
-    )
-    console.stream(of_fleet(Folder(ended.folder), format_, look))
+    console.stream(of_fleet(Folder(ended.folder), format_, console.look(verbose=verbose)))
     if ended.fleet.exit_code == 130:
         console.talk("interrupted; the same command with --resume asks the rest")
     console.talk(f"reports: {ended.folder}")

@@ -33,15 +33,8 @@ def diff(
     """
     from doctor.fleet import opening, revising
     from doctor.report.fleet.changes import FORMATS
-    from doctor.report.text import Look
 
     old, new = opening.pair(before, after, since)
     found = revising.since(opening.opened(new), opening.opened(old)).fleet
-    look = Look(
-        color=output is None and console.wants_color(),
-        unicode=output is not None or console.wants_unicode(),
-        width=80 if output is not None else console.width(),
-        verbose=verbose,
-    )
-    console.stream(FORMATS[format_](found, look), output)
+    console.stream(FORMATS[format_](found, console.look(output, verbose=verbose)), output)
     return int(any(item.worse for item in found.changes))

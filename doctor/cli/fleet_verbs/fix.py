@@ -57,7 +57,7 @@ def fix(
     """Fix the hosts of an inventory, wave after wave. Asks nothing; disturbs only what --allow names."""
     from doctor import engine
     from doctor.cli import fleet_fix_view as view
-    from doctor.cli.verbs.fix import at_work, look, options
+    from doctor.cli.verbs.fix import at_work, options
     from doctor.fleet.fixing import run
     from doctor.fleet.fixing.waves import SERIAL
 
@@ -76,7 +76,7 @@ def fix(
         found = run.fix(asked, engine.line_of, view.Teller(console.talk), cancel)
     if output is not None:
         written(found, output)
-    console.data(view.to_json(found) if format_ == "json" else view.fix(found, look(None)))
+    console.data(view.to_json(found) if format_ == "json" else view.fix(found, console.look()))
     return found.exit_code
 
 

@@ -33,19 +33,12 @@ def report(
     """Report an audit: its folder, or its id in the history (last when left out)."""
     from doctor.fleet import opening, revising
     from doctor.report.formats import of_fleet
-    from doctor.report.text import Look
 
     found = opening.opened(audit)
     if golden is not None:
         found = revising.against(found, golden)
     if since is not None:
         found = revising.since(found, opening.opened(since))
-    look = Look(
-        color=output is None and console.wants_color(),
-        unicode=output is not None or console.wants_unicode(),
-        width=80 if output is not None else console.width(),
-        verbose=verbose,
-    )
     chosen = format_ or (SUFFIXES.get(output.suffix, "text") if output else "text")
-    console.stream(of_fleet(found, chosen, look), output)
+    console.stream(of_fleet(found, chosen, console.look(output, verbose=verbose)), output)
     return found.fleet.exit_code

@@ -27,7 +27,7 @@ def undo(
     """Take a fix back, host by host. What somebody else changed since is left and named."""
     from doctor import engine
     from doctor.cli import fleet_fix_view as view
-    from doctor.cli.verbs.fix import at_work, look, options
+    from doctor.cli.verbs.fix import at_work, options
     from doctor.fleet.fixing import run
 
     asked = run.Asked(
@@ -39,5 +39,5 @@ def undo(
     )
     with at_work() as cancel:
         found = run.undo(fix, asked, engine.line_of, view.Teller(console.talk), cancel)
-    console.data(view.to_json(found) if format_ == "json" else view.undo(found, look(None)))
+    console.data(view.to_json(found) if format_ == "json" else view.undo(found, console.look()))
     return found.exit_code

@@ -70,23 +70,11 @@ def check(
         from doctor.errors import UsageError
 
         raise UsageError(f"no check matches {only!r}", "see doctor check --list")
-    console.data(_render(report, format_, output is not None, verbose), output)
-    return report.exit_code
-
-
-def _render(report: object, format_: str, to_file: bool, verbose: bool) -> str:
     from doctor.report import formats
-    from doctor.report.model import Report
-    from doctor.report.text import Look
 
-    assert isinstance(report, Report)  # noqa: S101
-    look = Look(
-        color=not to_file and console.wants_color(),
-        unicode=to_file or console.wants_unicode(),
-        width=80 if to_file else console.width(),
-        verbose=verbose,
-    )
-    return formats.of_host(report, format_, look)
+    look = console.look(output, verbose=verbose)
+    console.data(formats.of_host(report, format_, look), output)
+    return report.exit_code
 
 
 def _wants(specs: tuple[str, ...], lock: Path | None) -> tuple[object, ...]:

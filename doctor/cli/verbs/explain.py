@@ -50,8 +50,5 @@ def explain(
         return 0
     from doctor.report import text
 
-    look = text.Look(
-        color=console.wants_color(), unicode=console.wants_unicode(), width=console.width()
-    )
-    console.data(text.explain(finding, report, look))
+    console.data(text.explain(finding, report, console.look()))
     return 0

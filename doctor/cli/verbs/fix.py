@@ -78,7 +78,7 @@ def fix(
     if format_ == "json":
         console.data(fix_view.to_json(report), output)
     else:
-        console.data(fix_view.fix(report, look(output)), output)
+        console.data(fix_view.fix(report, console.look(output)), output)
     return int(report.exit_code)
 
 
@@ -216,14 +216,3 @@ def asking(view: Any) -> Ask:
         return {"y": "yes", "q": "quit"}.get(str(answer).strip().lower()[:1], "no")
 
     return ask
-
-
-def look(output: Path | None) -> Any:
-    """How text can look where it goes."""
-    from doctor.report.text import Look
-
-    return Look(
-        color=output is None and console.wants_color(),
-        unicode=output is not None or console.wants_unicode(),
-        width=80 if output is not None else console.width(),
-    )

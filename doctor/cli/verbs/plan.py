@@ -97,21 +97,12 @@ def plan(
 
         write_lock(lock, made)
         console.talk(f"wrote {lock}; judge drift with: doctor check --lock {lock}")
-    console.data(_render(made, format_, output is not None), output)
-    return made.exit_code
-
-
-def _render(made: object, format_: str, to_file: bool) -> str:
-    from doctor.plan.model import Plan
     from doctor.report import plan_text
-    from doctor.report.text import Look
 
-    assert isinstance(made, Plan)  # noqa: S101
-    if format_ == "json":
-        return plan_text.to_json(made)
-    look = Look(
-        color=not to_file and console.wants_color(),
-        unicode=to_file or console.wants_unicode(),
-        width=80 if to_file else console.width(),
+    console.data(
+        plan_text.to_json(made)
+        if format_ == "json"
+        else plan_text.render(made, console.look(output)),
+        output,
     )
-    return plan_text.render(made, look)
+    return made.exit_code

@@ -72,7 +72,6 @@ def show(run: str, wait: float | None, format_: str, output: Path | None) -> int
     import msgspec
 
     from doctor.cli import fix_view
-    from doctor.cli.verbs.fix import look
     from doctor.remedy.outcome import FixReport
     from doctor.remedy.state import open_state
 
@@ -89,7 +88,11 @@ def show(run: str, wait: float | None, format_: str, output: Path | None) -> int
         return 5
     if not ended:
         console.talk(f"run {run} has not ended; this is how it stood last")
-    text = fix_view.to_json(report) if format_ == "json" else fix_view.fix(report, look(output))
+    text = (
+        fix_view.to_json(report)
+        if format_ == "json"
+        else fix_view.fix(report, console.look(output))
+    )
     console.data(text, output)
     return report.exit_code if ended else 5
 

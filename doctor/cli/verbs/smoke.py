@@ -95,18 +95,11 @@ def smoke(
     )
     report = _run(asked, scope, overlays)
     from doctor.report import smoke_text
-    from doctor.report.text import Look
 
     if format_ == "json":
         console.data(smoke_text.to_json(report), output)
     else:
-        look = Look(
-            color=output is None and console.wants_color(),
-            unicode=output is not None or console.wants_unicode(),
-            width=80 if output is not None else console.width(),
-            verbose=verbose,
-        )
-        console.data(smoke_text.render(report, look), output)
+        console.data(smoke_text.render(report, console.look(output, verbose=verbose)), output)
     return report.exit_code
 
 

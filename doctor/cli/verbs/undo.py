@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from doctor.cli import console
-from doctor.cli.verbs.fix import asking, at_work, look, options, refuse_recording
+from doctor.cli.verbs.fix import asking, at_work, options, refuse_recording
 
 
 @click.command()
@@ -43,6 +43,10 @@ def undo(
             return 5
         finally:
             view.close()
-    text = fix_view.to_json(report) if format_ == "json" else fix_view.undo(report, look(output))
+    text = (
+        fix_view.to_json(report)
+        if format_ == "json"
+        else fix_view.undo(report, console.look(output))
+    )
     console.data(text, output)
     return report.exit_code
