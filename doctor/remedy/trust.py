@@ -13,6 +13,8 @@ from doctor.errors import DoctorError
 
 HOME = "/opt/gpu-host-doctor"
 """Where the line that installs it properly puts it."""
+MOST_LINKS = 40
+"""As many as the kernel follows in one path."""
 
 
 class TrustError(DoctorError):
@@ -54,39 +56,57 @@ def _everything(overlays: Sequence[Path], extra: Sequence[Path]) -> Iterable[Pat
     yield from (Path(__file__).resolve().parents[1], playbooks_dir(), matrices_dir())
     yield from (*overlays, *extra)
     for entry in sys.path:
-        yield Path(entry or os.getcwd())  # noqa: PTH109 - "" is the folder that one is in
+        yield Path(entry or Path.cwd())  # "" is the folder that one is in
 
 
 def not_own(path: Path, seen: set[str] | None = None) -> str | None:
-    """What of a path, of the folders above it, of all that is under it or of what its links lead to somebody else can write."""
+    """What of a path, of the way to it, of all that is under it or of what its links lead to somebody else can write."""
     seen = set() if seen is None else seen
-    absolute = os.path.abspath(path)  # noqa: PTH100 - links are looked at, not followed
-    if absolute in seen:
-        return None
-    seen.add(absolute)
-    for folder in reversed(Path(absolute).parents):
-        if not os.path.lexists(folder):
-            return None  # nothing is there, and only root can put it there
-        problem = _wrong(str(folder), above=True)
+    real, problem = _reached(str(path.absolute()))
+    if problem is not None or real is None or real in seen:
+        return problem
+    seen.add(real)
+    return _under(real, seen)
+
+
+def _reached(path: str) -> tuple[str | None, str | None]:
+    """Where a path leads, or None where nothing is; and what on the way, each link included, somebody else can replace."""
+    at, rest, links = "/", path.split("/")[::-1], 0
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        problem = _wrong(at, above=True)
         if problem is not None:
-            return problem
-    if not os.path.lexists(absolute):
-        return _wrong(os.path.dirname(absolute))  # noqa: PTH120 - nobody may put something there
-    real = os.path.realpath(absolute)
-    if real != absolute:
-        return _wrong(absolute) or not_own(Path(real), seen)
-    return _under(absolute, seen)
+            return None, problem
+        if name == "..":
+            at = at.rpartition("/")[0] or "/"
+            continue
+        step = f"{at.rstrip('/')}/{name}"
+        if not os.path.lexists(step):
+            return None, _wrong(at)  # nobody may put something there
+        if not Path(step).is_symlink():
+            at = step
+            continue
+        links += 1
+        problem = _wrong(step) if links <= MOST_LINKS else f"{step}: too many links"
+        if problem is not None:
+            return None, problem
+        target = str(Path(step).readlink())
+        at = "/" if target.startswith("/") else at
+        rest += target.split("/")[::-1]
+    return at, None
 
 
 def _under(top: str, seen: set[str]) -> str | None:
     problem = _wrong(top)
-    if problem is not None or not os.path.isdir(top):  # noqa: PTH112
+    if problem is not None or not Path(top).is_dir():
         return problem
     for folder, names, files in os.walk(top):
         for name in (*names, *files):
             path = f"{folder}/{name}"
             problem = _wrong(path)
-            if problem is None and os.path.islink(path):  # noqa: PTH114
+            if problem is None and Path(path).is_symlink():
                 problem = _led(path, top, seen)
             if problem is not None:
                 return problem
@@ -95,7 +115,9 @@ def _under(top: str, seen: set[str]) -> str | None:
 
 def _led(link: str, top: str, seen: set[str]) -> str | None:
     """What a link leads to outside of what is walked anyway."""
-    real = os.path.realpath(link)
+    real, problem = _reached(link)
+    if problem is not None or real is None:
+        return problem
     inside = real == top or real.startswith(f"{top}/")
     above = top.startswith(f"{real.rstrip('/')}/")
     return None if inside or above else not_own(Path(real), seen)

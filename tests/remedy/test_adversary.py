@@ -107,6 +107,37 @@ def test_a_place_where_somebody_could_put_something_is_seen(closed: Path) -> Non
 
 
 @root_only
+def test_a_place_of_which_not_even_the_folder_is_there_is_seen(closed: Path) -> None:
+    (closed / "site").mkdir()
+    (closed / "site").chmod(0o1777)
+    assert "site can be written by others" in str(trust.not_own(closed / "site" / "not" / "yet"))
+
+
+@root_only
+@pytest.mark.parametrize("end", ["inside", "outside", "nothing"])
+def test_a_link_on_the_way_that_somebody_can_turn_is_seen(closed: Path, end: str) -> None:
+    own, theirs, other = closed / "own", closed / "theirs", closed / "other"
+    for folder in (own, theirs, other):
+        folder.mkdir()
+        (folder / "role.yml").write_text("")
+    last = {"inside": own / "role.yml", "outside": other / "role.yml", "nothing": other / "later"}
+    (theirs / "link").symlink_to(last[end])
+    (own / "link").symlink_to("../theirs/link")
+    assert trust.not_own(own) is None
+    assert trust.not_own(own / "link") is None
+    os.chown(theirs / "link", SOMEBODY, SOMEBODY, follow_symlinks=False)
+    assert "theirs/link belongs to user 12345" in str(trust.not_own(own))
+    assert "theirs/link belongs to user 12345" in str(trust.not_own(own / "link"))
+
+
+@root_only
+def test_links_in_a_circle_are_no_place(closed: Path) -> None:
+    (closed / "one").symlink_to("two")
+    (closed / "two").symlink_to("one")
+    assert "too many links" in str(trust.not_own(closed / "one"))
+
+
+@root_only
 def test_an_access_list_is_seen(closed: Path) -> None:
     file = closed / "role.yml"
     file.write_text("x")
