@@ -57,7 +57,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         raise UsageError(
             f"{path}: {error.strerror}", "give a folder whose files can be read"
         ) from None
-    with open(handle, "rb") as file:  # noqa: PTH123 - from a descriptor
+    with os.fdopen(handle, "rb") as file:
         content = file.read(MAX_JSON + 1)
     if len(content) > MAX_JSON:
         raise UsageError(

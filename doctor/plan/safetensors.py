@@ -45,7 +45,7 @@ def read_shard(path: Path) -> Shard:
         handle = open_regular(path)
     except OSError as error:
         return Shard(name=path.name, size=0, problem=error.strerror or "cannot be read")
-    with open(handle, "rb") as file:  # noqa: PTH123 - from a descriptor
+    with os.fdopen(handle, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little") if size >= 8 else -1
         if length < 2 or length > min(MAX_HEADER, size - 8):

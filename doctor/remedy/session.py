@@ -346,7 +346,7 @@ def filled(path: str, values: Mapping[str, Any]) -> str:
     """A folder's path with the step's own values. RemedyError where these lead elsewhere."""
     found = path.format_map(values)
     if os.path.normpath(found) != found or found.count("/") != path.count("/"):
-        raise RemedyError(f"{found!r} is no folder below {os.path.dirname(path)}")  # noqa: PTH120
+        raise RemedyError(f"{found!r} is no folder below {path.rpartition('/')[0]}")
     return found
 
 
