@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+import threading
 import time
 from typing import Any, Dict, Optional, Sequence, Union
 
@@ -16,6 +17,10 @@ DONE = b'{"done": true}\n'
 
 _AT_WORK: Dict[int, Child] = {}
 """Children that were started and have not been seen to end."""
+_STARTING = threading.Lock()
+"""Held from a child's start until it is among those at work."""
+_STUCK_S = 1.0
+"""Seconds after which a start hangs in the kernel: there is nobody yet to kill, and no reason to stay."""
 
 
 class Started:
@@ -41,27 +46,29 @@ def start_child(argv: Sequence[str], env: Dict[str, str], user: Optional[int] = 
     as_user: Dict[str, Any] = {}
     if user is not None:
         as_user = {"user": user, "group": _group_of(user), "extra_groups": []}
+    _forget_ended()
     try:
-        child = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd="/",
-            start_new_session=True,
-            close_fds=True,
-            **as_user,
-        )
+        with _STARTING:
+            child = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                cwd="/",
+                start_new_session=True,
+                close_fds=True,
+                **as_user,
+            )
+            return Started(child, None)
     except (OSError, ValueError) as error:
         kind = os_error(error)
         return Started(None, "not-found" if kind == "absent" else kind)
-    _forget_ended()
-    return Started(child, None)
 
 
 def end_all() -> None:
-    """Kill every child that is still at work, with all it started: whoever asked has gone."""
+    """Kill every child that is still at work, with all it started, and start no more: whoever asked has gone."""
+    _STARTING.acquire(timeout=_STUCK_S)
     for child in list(_AT_WORK.values()):
         _kill(child)
 

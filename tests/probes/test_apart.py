@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from doctor import engine
 from doctor.probes import bare, child, live, registry
 from doctor.probes.apart import Apart
 from doctor.probes.bare import Bare, command
-from doctor.probes.children import cuda_child
+from doctor.probes.children import prober
 from doctor.probes.live import LiveSource
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -291,7 +292,32 @@ print(json.dumps(LiveSource(early={CUDA_CHILD: Started(forked, None)}).cuda("sco
 """
 
 
-def test_a_look_that_has_said_all_is_not_waited_for() -> None:
+def test_a_child_that_is_just_being_started_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The listener goes after the fork and before anybody here knows of the child."""
+    monkeypatch.setattr(child, "_STARTING", threading.Lock())
+    forked = threading.Event()
+
+    def slowly(*arguments: Any, **named: Any) -> Any:
+        process = popen(*arguments, **named)
+        forked.set()
+        time.sleep(0.3)
+        return process
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", slowly)
+    works: list[child.Started] = []
+    start = threading.Thread(
+        target=lambda: works.append(child.start_child(["/bin/sleep", "60"], dict(os.environ)))
+    )
+    start.start()
+    assert forked.wait(10)
+    child.end_all()
+    start.join(10)
+    assert child.finish_child(works[0], 5.0)["signal"] == signal.SIGKILL
+
+
+def test_a_look_that_has_said_all_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_STARTING", threading.Lock())
     code = f"import sys, time; sys.stdout.buffer.write({child.DONE!r}); sys.stdout.flush(); time.sleep(60)"
     work = child.start_child([sys.executable, "-c", code], dict(os.environ))
     started = time.monotonic()
@@ -323,5 +349,17 @@ def test_a_forked_look_that_dies_or_hangs_says_how(look: str, said: str) -> None
     assert ran.stdout == said + "\n"
 
 
-def test_names_of_the_looks() -> None:
-    assert cuda_child.__name__ == live.CUDA_CHILD
+@pytest.mark.parametrize(
+    ("scope", "areas", "looks"),
+    [
+        ("shell", None, {live.CUDA_CHILD, live.NVML_CHILD}),
+        ("shell", ["cuda"], {live.CUDA_CHILD}),
+        ("pid:1", ["cuda", "nvml"], {live.NVML_CHILD}),
+        ("shell", ["host"], set()),
+    ],
+)
+def test_early_looks_bear_the_names_by_which_the_source_takes_them(
+    monkeypatch: pytest.MonkeyPatch, scope: str, areas: list[str] | None, looks: set[str]
+) -> None:
+    monkeypatch.setattr(prober, "fork", lambda look: None)
+    assert set(prober.forked_looks(scope, areas)) == looks

@@ -52,6 +52,6 @@ def probe(scope: str, areas: "list[str] | None", forked: "dict[str, Forked]") ->
         os._exit(1)
 
     signal.alarm(ALARM)
-    threading.Thread(target=end_with_the_listener, daemon=True).start()
     early = {module: Started(child, None) for module, child in forked.items()}
+    threading.Thread(target=end_with_the_listener, daemon=True).start()
     Telling(LiveSource(scope, early), areas).wait()
