@@ -43,9 +43,8 @@ def _answer(options: argparse.Namespace) -> Dict[str, Any]:
     from doctor.probes import answer
 
     if options.deadline:
-        signal.alarm(
-            options.deadline
-        )  # the default action ends the process, whatever its threads do
+        # its default action ends the process, whatever the threads do
+        signal.alarm(options.deadline)
     if options.source:
         from doctor.probes.recordings.recorded import RecordedSource
 

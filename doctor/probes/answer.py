@@ -15,19 +15,19 @@ LARGEST_LINE = 4 * 1024 * 1024
 
 def line(document: Dict[str, Any], word: str) -> str:
     """The line; of an envelope that is too large, that it is."""
-    said = _line(document, word)
-    if said is None:
-        short = {name: document.get(name) for name in ("schema", "doctor", "host", "recorded_at")}
-        short["error"] = "what the probe saw is too large to be sent"
-        said = _line(short, word)
-    assert said is not None  # noqa: S101
-    return said
+    data = _encoded(document)
+    said = _line(data, word)
+    if len(data) <= LARGEST and len(said) <= LARGEST_LINE:
+        return said
+    short = {name: document.get(name) for name in ("schema", "doctor", "host", "recorded_at")}
+    short["error"] = "what the probe saw is too large to be sent"
+    return _line(_encoded(short), word)
 
 
-def _line(document: Dict[str, Any], word: str) -> "str | None":
-    data = json.dumps(document, separators=(",", ":")).encode("ascii")
-    if len(data) > LARGEST:
-        return None
+def _encoded(document: Dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+
+def _line(data: bytes, word: str) -> str:
     packed = base64.b64encode(zlib.compress(data, 6)).decode("ascii")
-    found = "%s %s %s" % (MARK, word, packed)
-    return found if len(found) <= LARGEST_LINE else None
+    return "%s %s %s" % (MARK, word, packed)

@@ -9,11 +9,9 @@ import os
 import posixpath
 import sys
 
-TYPE_CHECKING = (
-    False  # typing's own constant; its import would take longer than to start the process
-)
+TYPE_CHECKING = False  # typing's own constant, whose import takes longer than to start the process
 if TYPE_CHECKING:
-    from typing import List, Optional, Sequence
+    from typing import Any, List, Optional, Sequence, Tuple
 
 _BOOT = "import sys; sys.path += sys.argv[3:]; from doctor.probes.children import prober; prober.main(sys.argv[1:3])"
 ROOT = posixpath.dirname(posixpath.dirname(posixpath.dirname(os.path.abspath(__file__))))
@@ -29,9 +27,12 @@ class Bare:
         """Why there is none."""
         listens, self._hold = os.pipe()
         self.answers, writes = os.pipe()
-        actions = [(os.POSIX_SPAWN_DUP2, listens, 0), (os.POSIX_SPAWN_DUP2, writes, 1)]
+        actions: "List[Tuple[Any, ...]]" = [
+            (os.POSIX_SPAWN_DUP2, listens, 0),
+            (os.POSIX_SPAWN_DUP2, writes, 1),
+        ]
         if not os.environ.get("DOCTOR_DEBUG"):
-            actions.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))  # type: ignore[arg-type]
+            actions.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))
         try:
             self.pid = os.posix_spawn(argv[0], list(argv), os.environ, file_actions=actions)
         except OSError as error:

@@ -45,9 +45,8 @@ def probe(src: Source) -> Dict[str, Fact]:
         "cuda_home": _first_set(src, ("CUDA_HOME", "CUDA_PATH")),
         "cudnn": _cudnn(src),
     }
-    scope = src.cuda(
-        "scope"
-    )  # last: the driver takes its time, and the rest of the check waits for it
+    # last: the driver takes its time, and the rest of the check waits for it
+    scope = src.cuda("scope")
     return {**found, "scope": scope.map(look), "clean": _clean(src, scope)}
 
 

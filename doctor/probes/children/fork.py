@@ -1,5 +1,6 @@
 """A look in a copy of this process: started at once, for the interpreter is up. Only for a process with one thread that has loaded nothing."""
 
+import io
 import os
 import time
 
@@ -16,8 +17,8 @@ class Forked:
 
     def __init__(self, pid: int, stdout: int, stderr: int) -> None:
         self.pid = pid
-        self.stdout = open(stdout, "rb", buffering=0)  # noqa: SIM115 - finish_child closes it
-        self.stderr = open(stderr, "rb", buffering=0)  # noqa: SIM115
+        self.stdout = io.FileIO(stdout)
+        self.stderr = io.FileIO(stderr)
         self.returncode: "int | None" = None
 
     def poll(self) -> "int | None":
