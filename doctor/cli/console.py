@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from doctor.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
     from doctor.report.text import Look
 
 
@@ -91,6 +93,22 @@ def wants_color(stream: object = None) -> bool:
     out = stream or sys.stdout
     is_terminal = getattr(out, "isatty", lambda: False)()
     return bool(is_terminal) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def can_draw() -> bool:
+    """Whether stderr is a terminal in which a bar can be drawn."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
+
+
+def bar(*columns: ProgressColumn) -> Progress:
+    """A bar on stderr that goes when it is stopped; nothing that is printed above it is markup."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    stderr = Console(
+        stderr=True, markup=False, highlight=False, no_color=not wants_color(sys.stderr)
+    )
+    return Progress(*columns, console=stderr, transient=True)
 
 
 def wants_unicode() -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -57,22 +55,14 @@ class Bar(Lines):
     """The lines scroll above a bar."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
         super().__init__()
-        self._progress = Progress(
+        self._progress = console.bar(
             BarColumn(bar_width=24),
             TextColumn("{task.completed:.0f}/{task.total:.0f}", markup=False),
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
-            console=Console(
-                stderr=True,
-                markup=False,
-                highlight=False,
-                no_color=not console.wants_color(sys.stderr),
-            ),
-            transient=True,
         )
         self._task: Any = None
 
@@ -136,5 +126,4 @@ class Kept:
 
 def shown() -> Lines:
     """A bar where stderr is a terminal that can draw one."""
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
-    return Bar() if terminal else Lines()
+    return Bar() if console.can_draw() else Lines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from doctor.cli import console
@@ -46,22 +45,14 @@ class Bar:
     """A bar that fills step by step, with the task that runs now."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._progress = Progress(
+        self._progress = console.bar(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:.0f}/{task.total:.0f}", markup=False),
             TimeElapsedColumn(),
-            console=Console(
-                stderr=True,
-                markup=False,
-                highlight=False,
-                no_color=not console.wants_color(sys.stderr),
-            ),
-            transient=True,
         )
         self._task: Any = None
 
@@ -123,7 +114,4 @@ def line(event: Any) -> str | None:
 
 def shown() -> Lines | Bar:
     """A bar where stderr is a terminal that can draw one."""
-    import os
-
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
-    return Bar() if terminal else Lines()
+    return Bar() if console.can_draw() else Lines()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 from doctor.cli import console
@@ -29,21 +27,13 @@ class Bar:
     """A bar for the rung that is being tried: its own measure where it has one, else a spinner."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self._progress = Progress(
+        self._progress = console.bar(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             TimeElapsedColumn(),
-            console=Console(
-                stderr=True,
-                markup=False,
-                highlight=False,
-                no_color=not console.wants_color(sys.stderr),
-            ),
-            transient=True,
         )
         self._task: Any = None
 
@@ -82,5 +72,4 @@ def line(event: Any) -> str | None:
 
 def shown() -> Lines | Bar:
     """A bar where stderr is a terminal that can draw one."""
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") not in (None, "", "dumb")
-    return Bar() if terminal else Lines()
+    return Bar() if console.can_draw() else Lines()
