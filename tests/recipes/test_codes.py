@@ -251,6 +251,13 @@ def test_node_is_ready_only_when_healthy(code: int, doctor: FakeDoctor, tmp_path
     assert doctor.calls()[0] == ["check", "--from", facts, "--want", HOSTILE]
 
 
+def test_metrics_that_cannot_be_written_end_the_pod(doctor: FakeDoctor, tmp_path: Path) -> None:
+    stub(doctor.home / "bin", "nsenter", "echo '{}'\n")
+    stub(doctor.home / "bin", "python3", "exit 0\n")
+    stub(doctor.home / "bin", "doctor", 'case "$*" in *prometheus*) exit 70 ;; esac\n')
+    assert sh(pod(tmp_path), tmp_path, path=str(doctor.home / "bin")).returncode == 70
+
+
 def test_probe_that_does_not_run_ends_the_pod(doctor: FakeDoctor, tmp_path: Path) -> None:
     stub(doctor.home / "bin", "nsenter", 'echo \'{"error": "too old"}\'; exit 2\n')
     stub(doctor.home / "bin", "python3", "exit 0\n")
