@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from doctor.checks.finding import Outcome
 from doctor.report.grouping import TITLES, counts, groups, plain_lines, seen_value
 from doctor.report.model import Report
 from doctor.report.plain import escape
+from doctor.report.text import VERDICTS, Look, mark_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -22,14 +24,8 @@ if TYPE_CHECKING:
 ASSETS = Path(__file__).with_name("assets")
 FOLDED = ("explained", "pass", "skip")
 """Groups that are there but not shown until asked for."""
-_MARKS = {
-    "pass": "✓ pass",
-    "fail": "✗ fail",
-    "warn": "! warn",
-    "unknown": "? unknown",
-    "skip": "– n/a",  # noqa: RUF001 - the house's glyph for n/a
-}
-VERDICT_MARKS = {"healthy": "✓", "degraded": "!", "broken": "✗", "unknown": "?"}
+OUTCOME_MARKS = {outcome.value: mark_of(outcome, Look()).lower() for outcome in Outcome}
+VERDICT_MARKS = {name: glyph for name, (_, glyph, _) in VERDICTS.items()}
 
 
 def render(report: Report) -> str:
@@ -44,7 +40,7 @@ def render(report: Report) -> str:
         title=f"{report.host.name}: {report.verdict}",
         titles=TITLES,
         folded=FOLDED,
-        marks=_MARKS,
+        marks=OUTCOME_MARKS,
         verdict_marks=VERDICT_MARKS,
         version=report.doctor,
     )

@@ -20,12 +20,13 @@ _MARKS = {
     Outcome.UNKNOWN: ("?", "?", "unknown", "cyan"),
     Outcome.SKIP: ("–", "-", "n/a", "dim"),  # noqa: RUF001 - the house's glyph for n/a
 }
-_VERDICTS = {
+VERDICTS = {
     "healthy": ("green", "✓", "ok"),
     "degraded": ("yellow", "!", "!"),
     "broken": ("red", "✗", "x"),
     "unknown": ("cyan", "?", "?"),
 }
+"""Colour, glyph and, where there are no others, the ASCII."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ def render(report: Report, look: Look) -> str:
 
 
 def _verdict_line(report: Report, look: Look) -> str:
-    color, glyph, ascii_glyph = _VERDICTS[report.verdict]
+    color, glyph, ascii_glyph = VERDICTS[report.verdict]
     counts = Counter(item.outcome for item in report.findings if item.counts)
     warned = [item for item in report.findings if item.outcome is Outcome.WARN and item.counts]
     notes = sum(1 for item in warned if item.severity is Severity.INFO)

@@ -17,7 +17,7 @@ from doctor.fleet.folder import Audit
 from doctor.fleet.model import FleetReport, HostLine
 from doctor.fleet.trait_list import BY_PATH
 from doctor.report.fleet.summary import (
-    FLEET_MARKS,
+    FLEET_VERDICTS,
     STATES,
     broken_rules,
     by_way,
@@ -30,7 +30,7 @@ from doctor.report.fleet.summary import (
     some,
 )
 from doctor.report.grouping import TITLES, key_of
-from doctor.report.html import page
+from doctor.report.html import OUTCOME_MARKS, page
 from doctor.report.plain import escape
 from doctor.report.text import Look
 
@@ -107,7 +107,8 @@ def _said(audit: Audit, seen: _Seen) -> dict[str, Any]:
         "fleet": fleet,
         "title": f"GPU hosts: {fleet.verdict}",
         "said_counts": said_counts(fleet),
-        "marks": FLEET_MARKS,
+        "marks": {name: glyph for name, (_, glyph, _) in FLEET_VERDICTS.items()},
+        "outcomes": OUTCOME_MARKS,
         "standings": {name: seen.standings[name] for name in STANDINGS if seen.standings[name]},
         "whole": _bar("", seen.standings),
         "fault_bars": _fault_bars(fleet),

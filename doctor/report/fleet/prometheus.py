@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import FleetReport, HostLine
-from doctor.report.fleet.summary import FLEET_MARKS, STATES, WAYS, broken_rules, way
+from doctor.report.fleet.summary import FLEET_VERDICTS, STATES, WAYS, broken_rules, way
 from doctor.report.grouping import TITLES, key_of
 from doctor.report.plain import escape
 from doctor.report.prometheus import FAMILIES, VERDICTS, Seen, expose, family
@@ -76,7 +76,7 @@ def _info(fleet: FleetReport) -> GaugeMetricFamily:
 
 def _verdict(fleet: FleetReport) -> GaugeMetricFamily:
     made = family("fleet_verdict", "1 for the verdict that holds, 0 for the others.", "verdict")
-    for name in FLEET_MARKS:
+    for name in FLEET_VERDICTS:
         made.add_metric([name], int(fleet.verdict == name))
     return made
 

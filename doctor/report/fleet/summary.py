@@ -11,8 +11,10 @@ from doctor.checks.finding import Finding, Outcome, Severity
 from doctor.fleet.compare import UNSEEN
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, FleetReport, HostLine
 from doctor.report.model import Report
+from doctor.report.text import VERDICTS
 
-FLEET_MARKS = {"healthy": "✓", "degraded": "!", "broken": "✗", "unknown": "?", "partial": "◐"}
+FLEET_VERDICTS = {**VERDICTS, "partial": ("cyan", "◐", "?")}
+"""A host's, and that of an audit which did not see every host."""
 STATES = {
     "unreachable": "no connection",
     "late": "no answer by the deadline",
@@ -20,7 +22,7 @@ STATES = {
     "refused": "the answer was not a probe's",
     "not-reached": "the audit ended before",
 }
-VERDICTS = ("broken", "unknown", "degraded", "healthy")
+WORST_FIRST = ("broken", "unknown", "degraded", "healthy")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ def not_compared(fleet: FleetReport) -> dict[str, int]:
 def said_counts(fleet: FleetReport) -> str:
     """`1000 hosts: 100 broken, 878 degraded, 22 not audited`."""
     counts = fleet.counts
-    parts = [f"{counts[name]} {name}" for name in VERDICTS if counts.get(name)]
+    parts = [f"{counts[name]} {name}" for name in WORST_FIRST if counts.get(name)]
     lost = counts.get("hosts", 0) - counts.get("audited", 0)
     if lost:
         parts.append(f"{lost} not audited")

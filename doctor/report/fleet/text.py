@@ -9,6 +9,7 @@ from doctor.checks.finding import Outcome, Severity
 from doctor.fleet.folder import Audit
 from doctor.fleet.model import ByFinding, Change, FleetReport, HostLine
 from doctor.report.fleet.summary import (
+    FLEET_VERDICTS,
     STATES,
     broken_rules,
     by_way,
@@ -23,13 +24,6 @@ from doctor.report.fleet.summary import (
 from doctor.report.plain import escape
 from doctor.report.text import Look, command_lines, mark_of, wrap
 
-_VERDICTS = {
-    "healthy": ("green", "✓", "ok"),
-    "degraded": ("yellow", "!", "!"),
-    "broken": ("red", "✗", "x"),
-    "unknown": ("cyan", "?", "?"),
-    "partial": ("cyan", "◐", "?"),
-}
 MOST = 12
 """Lines of a section; --verbose shows all."""
 SAME_RULE = 3
@@ -57,7 +51,7 @@ def _sections(audit: Audit, look: Look) -> Iterator[list[str]]:
 
 
 def _head(fleet: FleetReport, look: Look) -> list[str]:
-    color, glyph, ascii_glyph = _VERDICTS[fleet.verdict]
+    color, glyph, ascii_glyph = FLEET_VERDICTS[fleet.verdict]
     mark = glyph if look.unicode else ascii_glyph
     head = look.paint(f"{mark} {fleet.verdict.upper()}", color, "bold")
     unfinished = "" if fleet.finished else ", not finished"
