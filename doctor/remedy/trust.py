@@ -105,9 +105,11 @@ def _under(top: str, seen: set[str]) -> str | None:
     for folder, names, files in os.walk(top):
         for name in (*names, *files):
             path = f"{folder}/{name}"
-            problem = _wrong(path)
-            if problem is None and Path(path).is_symlink():
-                problem = _led(path, top, seen)
+            info = _info(path)
+            if isinstance(info, str):
+                return info
+            led = stat.S_ISLNK(info.st_mode)
+            problem = _led(path, top, seen) if led else _judged(path, info)
             if problem is not None:
                 return problem
     return None
@@ -124,11 +126,19 @@ def _led(link: str, top: str, seen: set[str]) -> str | None:
 
 
 def _wrong(path: str, above: bool = False) -> str | None:
-    """Owner and mode of one thing. A sticky folder above is fine: others cannot replace what is root's in it."""
+    info = _info(path)
+    return info if isinstance(info, str) else _judged(path, info, above)
+
+
+def _info(path: str) -> os.stat_result | str:
     try:
-        info = os.lstat(path)
+        return os.lstat(path)
     except OSError as error:
         return f"{path}: {error.strerror}"
+
+
+def _judged(path: str, info: os.stat_result, above: bool = False) -> str | None:
+    """Owner and mode of one thing. A sticky folder above is fine: others cannot replace what is root's in it."""
     if info.st_uid != 0:
         return f"{path} belongs to user {info.st_uid}"
     if stat.S_ISLNK(info.st_mode):
