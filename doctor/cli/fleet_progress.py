@@ -22,7 +22,7 @@ SAID = 110
 
 
 class Lines:
-    """One line for each host that is not healthy; all of them are counted."""
+    """One line for each host, once it has answered or was given up; all of them are counted."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -33,8 +33,7 @@ class Lines:
             self.begin(len(event.hosts))
         elif isinstance(event, HostFinished):
             line = msgspec.convert(event.line, HostLine)
-            stands = line.standing
-            self.counts[stands] += 1
+            self.counts[line.standing] += 1
             self.show(host_line(line), event.done, event.of)
         elif isinstance(event, Note):
             self.show(f"  {escape(redact(event.text))}", None, None)
@@ -87,7 +86,7 @@ class Bar(Lines):
 def counted(counts: Counter[str]) -> str:
     """`3 broken, 1 late, 12 healthy`."""
     rank = {word: place for place, word in enumerate(ORDER)}
-    words = sorted(counts, key=lambda word: (rank.get(word, 2), word))
+    words = sorted(counts, key=lambda word: (rank.get(word, rank["unknown"]), word))
     return ", ".join(f"{counts[word]} {word}" for word in words)
 
 

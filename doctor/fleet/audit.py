@@ -69,9 +69,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-def audit(
-    asked: AuditOptions, emit: Callable[[Any], None], stop: Callable[[], bool] = lambda: False
-) -> Audited:
+def audit(asked: AuditOptions, emit: Callable[[Any], None], stop: Callable[[], bool]) -> Audited:
     """Run one, or go on with one. KeyboardInterrupt and `stop` end it early: what arrived is kept, exit 130."""
     with open_store(asked.database) as store:
         found = None if asked.resume else inventories.unread(asked.inventory, asked.limit)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import msgspec
-
 from doctor.checks.finding import Finding, Outcome
 from doctor.facts.model import FactUnknown, Known
 from doctor.facts.tree import Facts, decode
@@ -100,8 +98,3 @@ def _ahead(facts: Facts, seconds: float, answered: float | None) -> int | None:
     if now > answered + 1:
         return round(now - answered)
     return min(0, round(now + 1 - (answered - seconds)))
-
-
-def not_audited(line: HostLine) -> HostLine:
-    """A host without a report: whatever else it says, its verdict is unknown."""
-    return msgspec.structs.replace(line, verdict="unknown", exit_code=3, findings=[], passed=0)

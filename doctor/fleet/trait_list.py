@@ -9,10 +9,8 @@ from doctor.checks.finding import Severity
 from doctor.facts.model import Absent, FactUnknown, Known, NotApplicable, Unknown
 from doctor.facts.tree import Facts
 from doctor.fleet.traits import (
-    ABSENT,
     DISTRIBUTION,
     GPUS,
-    NOT_APPLICABLE,
     Trait,
     as_text,
     distinct,
@@ -201,5 +199,3 @@ TRAITS: tuple[Trait, ...] = (
     _of("packages.unattended.enabled", "unattended upgrades", _unattended),
 )
 BY_PATH = {trait.path: trait for trait in TRAITS}
-
-__all__ = ["ABSENT", "BY_PATH", "NOT_APPLICABLE", "TRAITS"]

@@ -19,7 +19,6 @@ LONGEST = 240
 
 GPUS = "nvml.gpus.name"
 DISTRIBUTION = "host.distribution"
-DRIVER = "driver.loaded"
 
 
 class Trait(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,9 @@ def _wait(host: Host) -> None:
 def _inventory(hosts: dict[str, Host], plans: list[Plan], folder: Path) -> None:
     key = next(iter(hosts.values())).key
     known = folder / "known_hosts"
-    lines, listed, groups = [], {}, {}
+    lines: list[str] = []
+    listed: dict[str, dict[str, str]] = {}
+    groups: dict[str, dict[str, None]] = {}
     public: dict[str, str] = {}
     for plan in plans:
         host = hosts[plan.name]
@@ -140,6 +142,3 @@ def _inventory(hosts: dict[str, Host], plans: list[Plan], folder: Path) -> None:
         }
     }
     (folder / "inventory.json").write_text(json.dumps(document))
-
-
-Started = Callable[[list[Plan]], contextlib.AbstractContextManager[dict[str, Host]]]

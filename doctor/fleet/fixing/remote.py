@@ -14,7 +14,7 @@ import msgspec
 from doctor.errors import RemedyError
 from doctor.fleet import settings
 from doctor.fleet.collect import end_processes, pattern
-from doctor.fleet.envelope import NotAudited, Raw, Refused, marked, own_words, unpack
+from doctor.fleet.envelope import Raw, Refused, marked, own_words, unpack
 from doctor.fleet.fixing.desk import Desk, parcel
 from doctor.fleet.judging import Host, Judge, Said
 from doctor.fleet.model import HostLine
@@ -100,7 +100,8 @@ class Remote:
 
     def _answer(self, raw: Raw, do: str) -> dict[str, Any]:
         if raw.kind == "unreachable":
-            raise LostError(_lost(self.name, raw))
+            reason = own_words(raw.msg) or "no connection"
+            raise LostError(HostLine(name=self.name, state="unreachable", reason=reason))
         try:
             packed = marked(raw.stdout, self._desk.terms.word)
             said = None if packed is None else unpack(packed)
@@ -189,11 +190,6 @@ def _environment(asked: Asked, workspace: Workspace, sockets: Path, mark: str) -
         "ANSIBLE_INJECT_FACT_VARS": "False",
         "ANSIBLE_STRATEGY": "linear",
     }
-
-
-def _lost(name: str, raw: Raw) -> HostLine:
-    said = NotAudited(state="unreachable", reason=own_words(raw.msg) or "no connection")
-    return HostLine(name=name, state=said.state, reason=said.reason)
 
 
 def template(value: Any) -> str:
