@@ -14,7 +14,7 @@ from doctor import engine
 from doctor.fleet.aggregate import Gathering
 from doctor.fleet.folder import write_summary
 from doctor.fleet.line import line_of
-from doctor.fleet.model import FleetReport, HostLine, file_name
+from doctor.fleet.model import FleetReport, HostLine, State, file_name
 from doctor.probes.recordings.recorded import RecordedSource
 from doctor.report.model import Report
 from doctor.simulate.simulator import simulate
@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[int, dict[str, Any]]] = {
     "ampere": (4, {"gpus": [{"name": "NVIDIA A100-SXM4-80GB", "count": 8}]}),
 }
 """How many of a hundred hosts, and how they differ from a healthy one."""
-LOST = ("unreachable", "late", "refused", "failed")
+LOST: tuple[State, ...] = ("unreachable", "late", "refused", "failed")
 
 
 def described(**changes: Any) -> dict[str, Any]:

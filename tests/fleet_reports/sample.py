@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from doctor.fleet.aggregate import Gathering
 from doctor.fleet.compare import changes
+from doctor.fleet.folder import Audit
 from doctor.fleet.line import line_of
 from doctor.fleet.model import FleetReport, HostLine, Identity
 from doctor.report.formats import of_fleet
@@ -25,7 +26,7 @@ ALIKE = {
 
 
 def line(
-    name: str, *groups: str, traits: dict[str, str | None] | None = None, **said: object
+    name: str, *groups: str, traits: Mapping[str, str | None] | None = None, **said: object
 ) -> HostLine:
     """An audited, healthy host; a trait that is None was not seen."""
     merged = {**ALIKE, **(traits or {})}
@@ -105,6 +106,6 @@ def _better(line: HostLine, said: str) -> HostLine:
     )
 
 
-def write(format_: str, audit: Small, verbose: bool = True) -> str:
+def write(format_: str, audit: Audit, verbose: bool = True) -> str:
     """The whole text of any format."""
     return "".join(of_fleet(audit, format_, Look(verbose=verbose)))

@@ -116,8 +116,8 @@ def test_recordings_say_nothing_of_machines() -> None:
 def test_gpus_of_another_kind_may_need_another_driver() -> None:
     old = {"nvml.gpus.name": "8 x V100", "driver.loaded": "580.95.05"}
     new = {"driver.loaded": "610.43.02"}
-    lines = [line(f"old{n}", "rack", traits=old) for n in range(2)]  # type: ignore[arg-type]
-    lines += [line(f"new{n}", "rack", traits=new) for n in range(2)]  # type: ignore[arg-type]
+    lines = [line(f"old{n}", "rack", traits=old) for n in range(2)]
+    lines += [line(f"new{n}", "rack", traits=new) for n in range(2)]
     assert _of("fleet.driver-branch-mixed", lines).outcome is Outcome.PASS
 
 

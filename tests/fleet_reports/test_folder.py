@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -33,7 +34,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert found.fleet == kept.fleet
     assert [line.name for line, _ in found.reports()] == [line.name for line in kept.fleet.hosts]
     for format_ in ("junit", "sarif", "csv", "jsonl"):
-        assert write(format_, found) == write(format_, kept)  # type: ignore[arg-type]
+        assert write(format_, found) == write(format_, kept)
 
 
 def test_without_a_summary_the_reports_are_put_together(tmp_path: Path) -> None:
@@ -72,12 +73,14 @@ def _huge(file: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_link, _fifo, _folder, _junk, _other_schema, _huge, Path.unlink])
-def test_a_report_that_is_none_any_more_is_missing_and_said(spoil: object, tmp_path: Path) -> None:
+def test_a_report_that_is_none_any_more_is_missing_and_said(
+    spoil: Callable[[Path], None], tmp_path: Path
+) -> None:
     _store(tmp_path, audit())
     file = tmp_path / "gpu-1.json"
     if spoil is not Path.unlink:
         file.unlink()
-    spoil(file)  # type: ignore[operator]
+    spoil(file)
     lines = {line.name: (line, found) for line, found in Folder(tmp_path).reports()}
     line, found = lines["gpu-1"]
     assert found is None

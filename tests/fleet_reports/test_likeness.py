@@ -6,14 +6,15 @@ import pytest
 
 from doctor.fleet import likeness
 from doctor.fleet.likeness import SMALLEST, compare, groups_of, learned, partition
+from doctor.fleet.model import HostLine
 from doctor.fleet.trait_list import BY_PATH, TRAITS
 from tests.fleet_reports.sample import line
 
 OTHER = {"driver.loaded": "580.82.07"}
 
 
-def _unlike(*lines: object) -> list[tuple[str, str, str]]:
-    outliers, _ = compare(list(lines))  # type: ignore[arg-type]
+def _unlike(*lines: HostLine) -> list[tuple[str, str, str]]:
+    outliers, _ = compare(list(lines))
     return [(item.host, item.trait, item.value) for item in outliers]
 
 
@@ -115,8 +116,8 @@ def test_hosts_whose_gpus_were_not_seen_are_not_taken_for_others() -> None:
 def test_every_trait_makes_an_outlier_and_none_where_all_agree(path: str) -> None:
     trait = BY_PATH[path]
     agreed = {**dict.fromkeys(trait.given, "same"), path: "a"}
-    lines = [line(f"h{place}", "rack", traits=agreed) for place in range(5)]  # type: ignore[arg-type]
-    odd = line("odd", "rack", traits={**agreed, path: "b"})  # type: ignore[arg-type]
+    lines = [line(f"h{place}", "rack", traits=agreed) for place in range(5)]
+    odd = line("odd", "rack", traits={**agreed, path: "b"})
     assert _unlike(*lines) == []
     assert ("odd", path, "b") in _unlike(*lines, odd)
 
@@ -128,5 +129,5 @@ def test_what_a_trait_depends_on_is_a_trait() -> None:
 def test_the_usual_values_are_those_of_the_largest_comparable_part() -> None:
     ubuntu = [line(f"u{place}", traits={"kernel.running": "6.8"}) for place in range(9)]
     rocky = {"kernel.running": "5.14", "host.distribution": "Rocky Linux 9.6"}
-    lines = [*ubuntu, *(line(f"r{place}", traits=rocky) for place in range(4))]  # type: ignore[arg-type]
+    lines = [*ubuntu, *(line(f"r{place}", traits=rocky) for place in range(4))]
     assert likeness.usual(lines)["kernel.running"] == "6.8"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from doctor.checks.finding import Citation, Evidence, Finding, FixAdvice, Outcome, Severity
+from doctor.checks.verdict import Verdict
 from doctor.facts.identity import HostName
 from doctor.report.model import Report, next_step
 from doctor.report.plain import escape
@@ -15,12 +17,10 @@ from doctor.report.text import Look, explain, render
 SOURCE = Citation(id="guide", url="https://example.org/guide", as_of="2026-11-30")
 
 
-def finding(
-    id: str, outcome: Outcome, severity: Severity = Severity.ERROR, **more: object
-) -> Finding:
+def finding(id: str, outcome: Outcome, severity: Severity = Severity.ERROR, **more: Any) -> Finding:
     violated = outcome in (Outcome.FAIL, Outcome.WARN)
     fix = FixAdvice(kind="manual", say=f"mend {id}", command=f"mend --now {id}", disturbs="service")
-    base: dict[str, object] = {
+    base: dict[str, Any] = {
         "id": id,
         "title": f"title of {id}",
         "outcome": outcome,
@@ -31,15 +31,15 @@ def finding(
         "sources": [SOURCE],
         "fix": fix if violated else None,
     }
-    return Finding(**{**base, **more})  # type: ignore[arg-type]
+    return Finding(**{**base, **more})
 
 
-def report(*findings: Finding, verdict: str = "broken") -> Report:
+def report(*findings: Finding, verdict: Verdict = "broken") -> Report:
     return Report(
         doctor="0",
         host=HostName(name="h", platform="vm", distribution="Ubuntu 24.04"),
         judged_as_of="2026-11-30",
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         exit_code=1,
         next=next_step(list(findings)),
         findings=list(findings),
