@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from doctor.errors import UsageError
+from doctor.fleet.fixing import run
+from doctor.fleet.fixing.host import state_of
 from doctor.fleet.fixing.run import checked
 from doctor.fleet.fixing.waves import parted, share, too_many
 from doctor.fleet.inventory import Inventory
@@ -355,6 +358,37 @@ def test_interrupted_fix_begins_nothing_more(tmp_path: Path) -> None:
     assert found.exit_code == 130
     assert host(found, "h2").state == "not-reached"
     assert fleet.benches()["h2"].ran == []
+
+
+def test_undo_that_fails_on_one_host_takes_the_others_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Several(tmp_path, ["h1", "h2"], serial="2")
+    broken(fleet)
+    found = fleet.fix()
+    assert found.exit_code == 0
+    journal = state_of(fleet.root, "h1") / "runs" / host(found, "h1").run / "journal.jsonl"
+    journal.unlink()
+    journal.mkdir()
+    monkeypatch.setattr(run, "default_root", lambda: fleet.root)
+    monkeypatch.setattr(run, "Fleet", lambda *given: nullcontext(fleet))
+    undone = run.undo(found.fix, fleet.asked, None, fleet.tell, fleet.cancel)
+    said = {item.name: (item.exit_code, item.say) for item in undone.hosts}
+    assert said["h1"][0] == undone.exit_code == 4
+    assert "Is a directory" in said["h1"][1]
+    assert (tmp_path / "h1" / "etc" / "note_h1").read_text() == "right\n"
+    assert (tmp_path / "h2" / "etc" / "note_h2").read_text() == "wrong\n"
+
+
+@pytest.mark.parametrize("name", ["h" * 300, "\u00fc" * 100, "..", "../x", "a/b", ".hidden"])
+def test_no_name_leaves_the_folder_of_hosts_or_is_too_long_for_it(
+    name: str, tmp_path: Path
+) -> None:
+    place = state_of(tmp_path, name)
+    assert place.parent == tmp_path / "fleet" / "hosts"
+    assert place.name not in (".", "..")
+    assert place != state_of(tmp_path, name + "1")
+    place.mkdir(parents=True)
 
 
 def test_recordings_and_unchecked_keys_are_refused() -> None:

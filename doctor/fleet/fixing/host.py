@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
-from doctor.checks.verdict import Verdict
 from doctor.errors import DoctorError
 from doctor.events import RunFinished, RunStarted
 from doctor.exit_codes import ExitCode
+from doctor.fleet.compare import ORDER
 from doctor.fleet.fixing.model import HostFix
 from doctor.fleet.fixing.remote import LostError, Remote
+from doctor.fleet.model import file_name
 from doctor.plan.model import Plan
 from doctor.plan.remedy import Remedy
 from doctor.remedy.event_file import EventFile
@@ -40,7 +40,6 @@ from doctor.resources import playbooks_dir
 
 FRESH = 120.0
 """Seconds for which a look of this fix is good to plan by."""
-WORSE: tuple[Verdict, ...] = ("healthy", "degraded", "unknown", "broken")
 Tell = Callable[[Any], None]
 
 
@@ -76,8 +75,7 @@ class Seen:
 
 def state_of(root: Path, name: str) -> Path:
     """Where the runs of a host are kept."""
-    quoted = quote(name, safe="")
-    return root / "fleet" / "hosts" / (f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted)
+    return root / "fleet" / "hosts" / file_name(name).removesuffix(".json")
 
 
 def fix_one(
@@ -193,7 +191,7 @@ class _Stamp:
 
 def line(name: str, wave: int, made: FixReport, reason: str = "") -> HostFix:
     """What is said of a host."""
-    worse = WORSE.index(made.verdict_after) > WORSE.index(made.verdict_before or made.verdict_after)
+    worse = ORDER.index(made.verdict_after) > ORDER.index(made.verdict_before or made.verdict_after)
     return HostFix(
         name=name,
         wave=wave,
@@ -218,7 +216,7 @@ def _lost(
     begun = bool(Journal(run.journal).of("step-begun")) if run.journal.exists() else False
     waits = isinstance(error, (LockedError, InterruptedRunError))
     code = ExitCode.STOPPED if waits else ExitCode.NOT_FIXED if begun else ExitCode.NO_VERDICT
-    said = error.message if isinstance(error, DoctorError) else str(error)
+    said = said_of(error)
     if begun and not waits:
         said += "; doctor fleet fix --resume goes on with it"
     elif isinstance(error, InterruptedRunError):
@@ -232,6 +230,11 @@ def _lost(
         failed=not waits,
         run=run.id if run.journal.exists() and not setting.options.dry_run else "",
     )
+
+
+def said_of(error: DoctorError | OSError) -> str:
+    """An error in its own words."""
+    return error.message if isinstance(error, DoctorError) else str(error)
 
 
 def not_looked_at(name: str, wave: int, error: LostError) -> HostFix:

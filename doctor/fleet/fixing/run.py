@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from doctor.errors import DoctorError, UsageError
 from doctor.events import Note
 from doctor.exit_codes import ExitCode, worst
 from doctor.fleet import settings
+from doctor.fleet.beginning import new_id, now
 from doctor.fleet.fixing.desk import Desk, Terms
 from doctor.fleet.fixing.host import (
     Seen,
@@ -27,6 +27,7 @@ from doctor.fleet.fixing.host import (
     fix_one,
     line,
     not_looked_at,
+    said_of,
     seen_again,
     undo_one,
 )
@@ -70,7 +71,7 @@ class Fleet:
         self.asked = asked
         self.inventory = checked(read(asked.inventories, asked.limit))
         self.root = open_state().root
-        self.id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+        self.id = new_id()
         self._work = Path(tempfile.mkdtemp(prefix="doctor-"))
         terms = Terms(
             fix=self.id,
@@ -81,7 +82,7 @@ class Fleet:
         )
         self.desk = Desk(self.inventory, terms, self._work)
         rules = Rules(
-            as_of=datetime.now(timezone.utc).date().isoformat(),
+            as_of=now()[:10],
             overlays=asked.options.overlays,
             wants=asked.options.wants,
             word=terms.word,
@@ -144,7 +145,7 @@ def fix(asked: Asked, line_of: Any, tell: Callable[[Any], None], cancel: CancelT
     """Every wave until one fails too much."""
     _wanted(asked.options)
     _trusted(asked)
-    started = _now()
+    started = now()
     with Fleet(asked, line_of, tell, cancel) as fleet:
         return carried_out(fleet, started)
 
@@ -283,7 +284,7 @@ class _Fix:
             doctor=__version__,
             inventory=self._fleet.inventory.label,
             started=started,
-            finished=_now(),
+            finished=now(),
             dry_run=self._fleet.asked.options.dry_run,
             exit_code=int(worst(codes)),
             counts=counts,
@@ -312,8 +313,8 @@ def undo(
         def one(name: str) -> HostUndone:
             try:
                 done = undo_one(fleet.setting, fleet.remotes[name], runs[name])
-            except DoctorError as error:
-                return HostUndone(name=name, run=runs[name], exit_code=4, say=error.message)
+            except (DoctorError, OSError) as error:
+                return HostUndone(name=name, run=runs[name], exit_code=4, say=said_of(error))
             said = "; ".join(f"{step.id}: {step.say}" for step in done.steps) or "nothing to undo"
             return HostUndone(name=name, run=runs[name], exit_code=done.exit_code, say=said)
 
@@ -346,7 +347,3 @@ def _trusted(asked: Asked) -> None:
     trust.require(
         [Path(item) for item in asked.options.overlays], [item for item in extra if item.exists()]
     )
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
