@@ -80,7 +80,7 @@ class DoctorApp(App[int]):
     ]
 
     def __init__(self, origin: Origin, *, read_only: bool = False, plain: bool = False) -> None:
-        self.DEFAULT_MODE = origin.mode  # type: ignore[misc]
+        self.DEFAULT_MODE = origin.mode  # type: ignore[misc]  # of the app by now, and read of it below
         super().__init__()
         self.origin = origin
         self.asked_inventory = ""

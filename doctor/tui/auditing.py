@@ -19,7 +19,7 @@ from doctor.events import (
 )
 from doctor.fleet.model import SUMMARY, HostLine
 from doctor.tui.bridge import Cancel
-from doctor.tui.origin import Origin, replay
+from doctor.tui.origin import AUDIT, Origin, replay
 from doctor.tui.row import Part
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from doctor.report.model import Report
     from doctor.tui.app import DoctorApp
 
-WORK = "audit"
-"""The app's name for an audit at work."""
 BATCH = 200
 """Hosts of a finished audit between two looks at whether somebody wants the end."""
 ReportOf: TypeAlias = "Callable[[HostLine], Report]"
@@ -97,8 +95,7 @@ def from_folder(path: Path) -> Origin:
         label=str(folder),
         as_of=date.today(),
         start=start,
-        work=WORK,
-        mode="fleet",
+        work=AUDIT,
         report_of=in_folder(folder),
     )
 
@@ -121,8 +118,7 @@ def demo(name: str) -> Origin:
         label=name,
         as_of=date.today(),
         start=start,
-        work=WORK,
-        mode="fleet",
+        work=AUDIT,
         report_of=report_of,
     )
 
@@ -132,7 +128,7 @@ def replayed(path: Path) -> Origin:
     import msgspec
 
     made = replay(path)
-    if made.work != WORK:
+    if made.work != AUDIT:
         return made
     return msgspec.structs.replace(made, report_of=in_folder(path.parent))
 
@@ -164,7 +160,7 @@ def open_kept(app: DoctorApp, kept: Kept) -> None:
         with open_store() as store:
             return store.report(kept.id, line.name) or nowhere(line)
 
-    if app.set_to_work(WORK, start):
+    if app.set_to_work(AUDIT, start):
         app.report_of = report_of
 
 
@@ -215,7 +211,7 @@ def _begin(app: DoctorApp, words: str | None) -> None:
         finally:
             kept.close()
 
-    if app.set_to_work(WORK, start, acts=True):
+    if app.set_to_work(AUDIT, start, acts=True):
         app.report_of = report_of
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from doctor.checks.finding import Outcome
-from doctor.tui.auditing import WORK
 from doctor.tui.fleet_rows import summary
 from doctor.tui.fleet_state import FleetView, faults
 from doctor.tui.header import VERDICTS, bar
+from doctor.tui.origin import AUDIT
 from doctor.tui.row import Part, safe
 from doctor.tui.state import ViewState
 
@@ -15,14 +15,14 @@ NONE = "A audits an inventory; doctor tui --from DIR shows an audit"
 
 def fleet_head(state: ViewState, now: float) -> list[list[Part]]:
     """At most four lines."""
-    failed = state.failures.get(WORK)
+    failed = state.failures.get(AUDIT)
     if failed is not None:
         return [
             [("✗ NO VERDICT  ", "fail"), (safe(failed.message), "")],
             [("  " + safe(failed.hint), "dim")],
         ]
     fleet = state.fleet
-    at_work = state.working == WORK
+    at_work = state.working == AUDIT
     if fleet is None:
         if at_work:
             return [[("· AUDITING  ", "bold"), *bar(0, 1), (" reading the inventory", "")]]
@@ -41,7 +41,7 @@ def _first(fleet: FleetView, at_work: bool, now: float) -> list[Part]:
     done = len(fleet.lines)
     if not at_work:
         return [("? INTERRUPTED  ", "unknown"), (f"{done} of {hosts} answered", "")]
-    spent = f"  {max(0.0, now - fleet.started):.0f} s" if fleet.started > 1 else ""
+    spent = f"  {max(0.0, now - fleet.started):.0f} s" if fleet.started else ""
     return [("· AUDITING  ", "bold"), *bar(done, fleet.of or 1), (f" {done} of {hosts}{spent}", "")]
 
 

@@ -36,7 +36,6 @@ class FleetView(msgspec.Struct, frozen=True, kw_only=True):
     """Every host that is to be audited -> its inventory groups."""
     lines: dict[str, HostLine] = {}
     started: float = 0.0
-    latest: float = 0.0
     report: FleetReport | None = None
     """Without its hosts."""
 
@@ -48,7 +47,7 @@ class FleetView(msgspec.Struct, frozen=True, kw_only=True):
 
 def began(event: FleetStarted) -> FleetView:
     """A new audit; the last one is no longer shown."""
-    return FleetView(audit=event.audit, groups=event.hosts, started=event.at, latest=event.at)
+    return FleetView(audit=event.audit, groups=event.hosts, started=event.at)
 
 
 def arrived(view: FleetView | None, events: Sequence[HostFinished]) -> FleetView:
@@ -58,14 +57,14 @@ def arrived(view: FleetView | None, events: Sequence[HostFinished]) -> FleetView
     for event in events:
         line = msgspec.convert(event.line, HostLine)
         lines[line.name] = line
-    return msgspec.structs.replace(view, lines=lines, latest=events[-1].at)
+    return msgspec.structs.replace(view, lines=lines)
 
 
 def ended(view: FleetView | None, event: FleetReady) -> FleetView:
     """All that can be said of the hosts together."""
     report = msgspec.convert({**event.fleet, "hosts": []}, FleetReport)
     view = view or FleetView(audit=report.audit, started=event.at)
-    return msgspec.structs.replace(view, report=report, latest=event.at)
+    return msgspec.structs.replace(view, report=report)
 
 
 class _Last:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["host", "fleet"]
 Kind = Literal["live", "recording", "replay", "demo"]
+AUDIT = "audit"
+"""The app's name for an audit at work."""
 MAX_LOG = 64 * 1024 * 1024
 """Bytes of an event log: as much as one file of a recording."""
 LONGEST_REPLAY = 60.0
@@ -42,10 +44,13 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     scope: str = "shell"
     work: str = "check"
     """What the app calls the work that `start` is."""
-    mode: Mode = "host"
-    """The screen that it opens on."""
     report_of: Callable[[HostLine], Report] | None = None
     """How the report of an audit's host is read."""
+
+    @property
+    def mode(self) -> Mode:
+        """The screen that it opens on."""
+        return "fleet" if self.work == AUDIT else "host"
 
     @property
     def is_live(self) -> bool:
@@ -122,8 +127,7 @@ def replay(path: Path, longest_pause: float = LONGEST_PAUSE) -> Origin:
         label=str(path),
         as_of=day,
         start=start,
-        work="audit" if is_audit else "check",
-        mode="fleet" if is_audit else "host",
+        work=AUDIT if is_audit else "check",
     )
 
 

@@ -23,6 +23,7 @@ from textual._compositor import CompositorUpdate
 from textual.events import Key
 
 from doctor.events import (
+    AnyEvent,
     CheckFinished,
     FactsReady,
     FleetStarted,
@@ -31,7 +32,7 @@ from doctor.events import (
     RunStarted,
 )
 from doctor.tui.app import DoctorApp
-from doctor.tui.origin import Origin
+from doctor.tui.origin import AUDIT, Origin
 from tests.tui.play import idle, told
 
 EMPTY = """
@@ -88,7 +89,7 @@ def paints(rounds: int) -> dict[str, tuple[float, float]]:
 
 def many() -> Origin:
     """Five thousand findings in fifty areas."""
-    events: list[object] = [RunStarted(verb="check", source="made"), FactsReady(facts={})]
+    events: list[AnyEvent] = [RunStarted(verb="check", source="made"), FactsReady(facts={})]
     for number in range(MANY):
         outcome = ("fail", "warn", "unknown")[number % 3]
         finding = {
@@ -100,13 +101,13 @@ def many() -> Origin:
         }
         events.append(CheckFinished(finding=finding))
     events.append(RunFinished(verdict="broken", exit_code=1))
-    return told(events)  # type: ignore[arg-type]
+    return told(events)
 
 
 def many_hosts() -> Origin:
     """An audit of ten thousand hosts, each with what hosts have: ten findings, twenty traits."""
     names = [f"gpu-{number:05d}" for number in range(HOSTS)]
-    events: list[object] = [
+    events: list[AnyEvent] = [
         RunStarted(verb="fleet audit", source="made"),
         FleetStarted(audit="made", hosts={name: [f"rack-{name[4:7]}"] for name in names}),
     ]
@@ -132,7 +133,7 @@ def many_hosts() -> Origin:
             "traits": {f"area.trait-{each}": f"5{number % 7}.{each}" for each in range(20)},
         }
         events.append(HostFinished(line=line, done=number + 1, of=HOSTS))
-    return told(events, work="audit", mode="fleet")  # type: ignore[arg-type]
+    return told(events, work=AUDIT)
 
 
 FINDING_KEYS: tuple[tuple[str, Sequence[str]], ...] = (

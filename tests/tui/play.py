@@ -15,7 +15,7 @@ from doctor.probes.recordings.recorded import RecordedSource
 from doctor.tui import origin
 from doctor.tui.app import DoctorApp
 from doctor.tui.bridge import Cancel
-from doctor.tui.origin import Origin
+from doctor.tui.origin import Kind, Origin
 from doctor.tui.widgets.row_list import RowList
 
 HOSTS = Path(__file__).parents[1] / "hosts"
@@ -38,7 +38,7 @@ def events_of(made: Origin) -> list[AnyEvent]:
 
 
 def told(
-    events: Iterable[AnyEvent], kind: Any = "replay", label: str = "events.jsonl", **more: Any
+    events: Iterable[AnyEvent], kind: Kind = "replay", label: str = "events.jsonl", **more: Any
 ) -> Origin:
     """Events that are already there."""
     kept = list(events)
@@ -55,7 +55,7 @@ def shown(log: str) -> Origin:
     file = RECORDED_SMOKE if log == "h200" else LOGS / f"{log}.jsonl"
     made = origin.replay(file)
     events = list(origin.read_events(file))
-    return told(events, label=file.name, work=made.work, mode=made.mode)
+    return told(events, label=file.name, work=made.work)
 
 
 def host() -> DoctorApp:
@@ -63,10 +63,10 @@ def host() -> DoctorApp:
     return DoctorApp(shown("host"))
 
 
-def with_plan(kind: str = "live", **more: Any) -> DoctorApp:
+def with_plan(kind: Kind = "live", **more: Any) -> DoctorApp:
     """A host with a plan and a fix that ran, as if it were this one."""
     made = shown("fix")
-    return DoctorApp(Origin(kind=kind, label="live", as_of=DAY, start=made.start), **more)  # type: ignore[arg-type]
+    return DoctorApp(Origin(kind=kind, label="live", as_of=DAY, start=made.start), **more)
 
 
 def cursor(app: DoctorApp) -> str:

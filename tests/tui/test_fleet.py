@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from doctor import engine
 from doctor.demos.fleets import audit as demo_audit
-from doctor.events import FleetReady, FleetStarted, HostFinished, RunStarted
+from doctor.events import AnyEvent, FleetReady, FleetStarted, HostFinished, RunStarted
 from doctor.fleet.aggregate import Gathering
 from doctor.fleet.folder import write_summary
 from doctor.fleet.line import line_of
@@ -20,7 +20,7 @@ from doctor.fleet.model import HostLine, file_name
 from doctor.tui import auditing
 from doctor.tui.app import DoctorApp
 from doctor.tui.bridge import Cancel
-from doctor.tui.origin import Origin
+from doctor.tui.origin import AUDIT, Origin
 from doctor.tui.screens.fleet import FleetScreen
 from doctor.tui.screens.stored_host import StoredHostScreen
 from doctor.tui.widgets.row_list import RowList
@@ -216,9 +216,7 @@ def test_a_running_audit_shows_who_answered_and_who_is_waited_for() -> None:
         emit(HostFinished(line=answer, done=1, of=3, at=2.0))
         go_on.wait(20)
 
-    app = DoctorApp(
-        Origin(kind="live", label="x", as_of=DAY, start=start, work="audit", mode="fleet")
-    )
+    app = DoctorApp(Origin(kind="live", label="x", as_of=DAY, start=start, work=AUDIT))
 
     async def whole() -> None:
         async with app.run_test(size=(80, 24)) as pilot:
@@ -283,12 +281,12 @@ def test_hostile_text_of_hosts_stays_text() -> None:
             }
         ],
     }
-    events = [
+    events: list[AnyEvent] = [
         FleetStarted(audit=EVIL, hosts={EVIL: [EVIL]}),
         HostFinished(line=msgspec.to_builtins(bad), done=1, of=1),
         FleetReady(fleet=ready),
     ]
-    app = DoctorApp(told(events, label=EVIL, work="audit", mode="fleet"))
+    app = DoctorApp(told(events, label=EVIL, work=AUDIT))
 
     async def then(pilot: Pilot[int]) -> None:
         for keys in ((), ("enter",), ("o",), ("o",), ("z",), ("z", "o"), ("z",)):

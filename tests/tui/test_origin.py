@@ -12,7 +12,7 @@ from doctor.errors import SourceError, UsageError
 from doctor.events import FleetStarted, Note
 from doctor.tui import acts, origin
 from doctor.tui.bridge import Cancel
-from doctor.tui.origin import Origin
+from doctor.tui.origin import Kind, Origin
 from doctor.tui.state import ViewState, reduce_all
 from tests.tui.play import events_of, recorded
 
@@ -59,9 +59,9 @@ def test_no_fifo_no_folder_no_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["recording", "replay", "demo"])
-def test_nothing_is_fixed_or_smoked_from_what_is_not_live(kind: str) -> None:
+def test_nothing_is_fixed_or_smoked_from_what_is_not_live(kind: Kind) -> None:
     made = recorded("h200x2")
-    made = Origin(kind=kind, label="x", as_of=made.as_of, start=made.start)  # type: ignore[arg-type]
+    made = Origin(kind=kind, label="x", as_of=made.as_of, start=made.start)
     with pytest.raises(UsageError, match="only from a live look"):
         acts.fixing(made, frozenset(), (), lambda step, question: True)
     with pytest.raises(UsageError, match="only from a live look"):
@@ -79,7 +79,7 @@ def test_a_long_log_ends_while_somebody_looks(tmp_path: Path) -> None:
             slept.append(seconds)
             return False
 
-    origin.replay(path).start([].append, Counted())
+    origin.replay(path).start(lambda event: None, Counted())
     assert 0.9 * origin.LONGEST_REPLAY < sum(slept) <= origin.LONGEST_REPLAY * 1.001
 
 

@@ -10,6 +10,7 @@ from textual.widgets import Button
 
 from doctor.tui.app import DoctorApp
 from doctor.tui.bridge import Cancel
+from doctor.tui.origin import Kind
 from doctor.tui.screens.confirm import ConfirmScreen
 from tests.tui.play import (
     cursor,
@@ -22,7 +23,7 @@ from tests.tui.play import (
 
 
 @pytest.mark.parametrize("kind", ["recording", "replay", "demo"])
-def test_nothing_is_done_to_what_is_not_live(kind: str) -> None:
+def test_nothing_is_done_to_what_is_not_live(kind: Kind) -> None:
     app = with_plan(kind)
 
     async def then(pilot: Pilot[int]) -> None:
@@ -122,14 +123,14 @@ def test_the_plan_is_made_for_what_is_wanted() -> None:
 
 
 def test_only_approved_steps_are_done_and_busy_ones_are_asked_for() -> None:
-    from doctor.plan.model import Step
+    from doctor.plan.model import Disturbs, Step
     from doctor.tui import acts
 
     asked: list[str] = []
     given: dict[str, Any] = {}
 
-    def step(id: str, disturbs: str) -> Step:
-        return Step(id=id, remedy=id, disturbs=disturbs, undo="", changes=[])  # type: ignore[arg-type]
+    def step(id: str, disturbs: Disturbs) -> Step:
+        return Step(id=id, remedy=id, disturbs=disturbs, undo="", changes=[])
 
     def ask(id: str, question: str) -> bool:
         asked.append(id)
@@ -145,7 +146,7 @@ def test_only_approved_steps_are_done_and_busy_ones_are_asked_for() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "fix", fix)
-        work([].append, Cancel())
+        work(lambda event: None, Cancel())
     answer = given["ask"]
     assert answer(step("a", "none"), "2 processes") == "yes"
     assert answer(step("b", "gpu"), "") == "yes"

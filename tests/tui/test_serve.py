@@ -210,7 +210,8 @@ def doctor_serves(*arguments: str) -> Iterator[str]:
             assert process.wait(20) == 0
         finally:
             process.kill()
-            process.stderr.close()  # type: ignore[union-attr]
+            assert process.stderr is not None
+            process.stderr.close()
 
 
 @pytest.mark.e2e

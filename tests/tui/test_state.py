@@ -26,14 +26,25 @@ from doctor.events import (
     StepStarted,
 )
 from doctor.fleet.model import ByFinding
+from doctor.report.model import Report
 from doctor.tui import fleet_state
+from doctor.tui.bridge import Cancel
 from doctor.tui.origin import read_events
-from doctor.tui.state import LOG_LINES, Begun, Ended, Failed, ViewState, reduce, reduce_all
+from doctor.tui.state import (
+    LOG_LINES,
+    Begun,
+    Ended,
+    Failed,
+    Happening,
+    ViewState,
+    reduce,
+    reduce_all,
+)
 from tests.tui.play import LOGS, events_of, recorded
 
 
-def after(*events: object, state: ViewState | None = None) -> ViewState:
-    return reduce_all(state or ViewState(), events)  # type: ignore[arg-type]
+def after(*events: Happening, state: ViewState | None = None) -> ViewState:
+    return reduce_all(state or ViewState(), events)
 
 
 def finding(id: str, outcome: str, **more: object) -> CheckFinished:
@@ -58,11 +69,12 @@ def test_facts_fill_in_while_other_areas_are_still_looked_at() -> None:
 def test_a_whole_check_gives_the_findings_of_the_report() -> None:
     made = recorded("h200x2-stub")
     events: list[AnyEvent] = []
-    report = made.start(events.append, None)  # type: ignore[arg-type]
+    report = made.start(events.append, Cancel())
+    assert isinstance(report, Report)
     state = after(*events)
-    assert [state.findings[id] for id in sorted(state.findings)] == report.findings  # type: ignore[attr-defined]
+    assert [state.findings[id] for id in sorted(state.findings)] == report.findings
     assert state.exit_code == 1
-    assert state.facts == report.facts  # type: ignore[attr-defined]
+    assert state.facts == report.facts
 
 
 def test_one_by_one_and_all_at_once_are_the_same() -> None:

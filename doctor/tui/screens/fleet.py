@@ -28,6 +28,7 @@ from doctor.tui.fleet_rows import (
     outlier_rows,
 )
 from doctor.tui.fleet_state import FleetView, faults
+from doctor.tui.origin import AUDIT
 from doctor.tui.row import Part, Row, keep, safe
 from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.state import ViewState
@@ -106,7 +107,7 @@ class FleetScreen(DoctorScreen):
         self.show(self.view)
 
     def _tick(self) -> None:
-        if self.is_current and self.view.working == auditing.WORK:
+        if self.is_current and self.view.working == AUDIT:
             self._head(self.view)
 
     def _head(self, state: ViewState) -> None:
@@ -135,11 +136,11 @@ class FleetScreen(DoctorScreen):
         self._rows = self._made[asked]
 
     def _empty(self, state: ViewState) -> str:
-        failed = state.failures.get(auditing.WORK)
+        failed = state.failures.get(AUDIT)
         if failed is not None:
             return safe(failed.message)
         if state.fleet is None:
-            at_work = state.working == auditing.WORK
+            at_work = state.working == AUDIT
             return "Waiting for hosts …" if at_work else "No earlier audit is kept here."
         if self._show in OF_REPORT and state.fleet.report is None:
             return LATER
@@ -279,7 +280,7 @@ class FleetScreen(DoctorScreen):
     def action_cancel(self) -> None:
         """End the audit; what came is kept."""
         job = self.doctor.bridge.job
-        if job is None or not job.at_work or job.name != auditing.WORK:
+        if job is None or not job.at_work or job.name != AUDIT:
             self.notify("no audit is at work", severity="warning")
             return
         job.cancel.cancel()
