@@ -180,6 +180,18 @@ class Context:
         """What rungs hand on beside the fields: keyed by the rung that made it."""
         self._deadline = float("inf")
 
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether GPUs have a part in the run: they have until an engine is chosen that computes without."""
+        return self.engine is None or self.engine.gpu
+
+    @property
+    def chosen(self) -> Engine:
+        """The engine, for rungs that are climbed with one alone."""
+        if self.engine is None:
+            raise LookupError(f"no engine was chosen for the rung {self.stage}")
+        return self.engine
+
     def look_again(self) -> Source:
         """The host as it is now: what a source saw it keeps."""
         from doctor.probes.live import LiveSource

@@ -92,7 +92,7 @@ def _fit(item: Explanation) -> int:
 
 def _concerns(ctx: Context, id: str) -> bool:
     """An engine on the CPU does not break for want of a GPU."""
-    return ctx.engine is None or ctx.engine.gpu or id.partition(".")[0] not in GPU_AREAS
+    return ctx.uses_gpus or id.partition(".")[0] not in GPU_AREAS
 
 
 def broken(

@@ -38,8 +38,7 @@ def look(source: Source) -> Gpus | str:
 def before(ctx: Context) -> Gpus | str | None:
     """What is held when the run begins; None where there is no GPU to take memory of."""
     init = ctx.facts.nvml.init
-    uses = ctx.engine is None or ctx.engine.gpu
-    if not uses or not isinstance(init, Known) or init.value != "ok":
+    if not ctx.uses_gpus or not isinstance(init, Known) or init.value != "ok":
         return None
     return look(ctx.look_again())
 

@@ -134,7 +134,7 @@ def _binds(ctx: Context, mounts: Sequence[Mount]) -> list[Any]:
 def _gpus(ctx: Context) -> str | None:
     """The way that worked on the rung `container`; nothing for an engine without a GPU."""
     how: str = ctx.shared.get("container-gpus", "gpus")
-    return how if ctx.engine is None or ctx.engine.gpu else None
+    return how if ctx.uses_gpus else None
 
 
 def _remove(container: Any) -> None:

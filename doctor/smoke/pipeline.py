@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -75,7 +75,7 @@ def _climb(stages: Iterable[Stage], ctx: Context) -> Climb:
     interrupted = False
     left: list[str] = []
     cleaned: list[Evidence] = []
-    held: Any = None
+    held: gpu_memory.Gpus | str | None = None
     try:
         with _interrupts():
             held = gpu_memory.before(ctx)
@@ -148,7 +148,7 @@ def _one(stage: Stage, ctx: Context) -> StageResult:
 
 def _skips(stage: Stage, ctx: Context) -> str | None:
     """Why an engine without a GPU has nothing to do on this rung."""
-    if ctx.engine is None or ctx.engine.gpu:
+    if ctx.uses_gpus:
         return None
     if stage.name in GPU_RUNGS:
         return CPU_ONLY

@@ -65,7 +65,7 @@ class ContainerStage:
         if reason is not None:
             return skipped("container", reason)
         docker = self._client(ctx)
-        with_gpus = ctx.engine is None or ctx.engine.gpu
+        with_gpus = ctx.uses_gpus
         image, python, shown = self._image(ctx, docker)
         evidence = [Evidence(fact="smoke.container.image", value=shown, via="docker")]
         warnings: list[Finding] = []

@@ -23,8 +23,7 @@ class EngineBuild:
 
     def run(self, ctx: Context) -> StageResult:
         """Place, model, build."""
-        engine = ctx.engine
-        assert engine is not None  # noqa: S101
+        engine = ctx.chosen
         started = time.monotonic()
         ctx.progress(f"looking for {engine.name}")
         place = engine.place(ctx)

@@ -67,9 +67,12 @@ class Load:
             raise StageFailed(_fault(judged, known, evidence), numbers=numbers, files=["load.json"])
         learned = _learn(ctx, measured, host, what)
         warnings = [_slow(judged, known, evidence)] if judged.colour == "yellow" else []
+        how: str = judged.colour
+        if how == "not judged":  # a rung that passes says what it saw
+            how = "every request was answered, how fast was not judged"
         return passed(
             self.name,
-            f"{judged.colour}: {_in_words(measured, gpus)}; {_compared(known, learned)}",
+            f"{how}: {_in_words(measured, gpus)}; {_compared(known, learned)}",
             evidence=evidence,
             warnings=warnings,
             numbers=numbers,
@@ -81,7 +84,7 @@ class Load:
     ) -> tuple[Measured, int, float | None, list[GpuUse]]:
         seconds = min(ctx.options.duration, MAX_SECONDS)
         watch = Watch(ctx, {server.running.pid} if server.running.pid else set())
-        clients = CLIENTS[ctx.engine is None or ctx.engine.gpu]
+        clients = CLIENTS[ctx.uses_gpus]
 
         def is_over() -> bool:
             watch.sample()

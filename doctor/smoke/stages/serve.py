@@ -31,8 +31,7 @@ class Serve:
 
     def run(self, ctx: Context) -> StageResult:
         """Start, wait, ask."""
-        engine, place, model = ctx.engine, ctx.shared["place"], ctx.shared["model"]
-        assert engine is not None  # noqa: S101
+        engine, place, model = ctx.chosen, ctx.shared["place"], ctx.shared["model"]
         server, ready = self._started(ctx)
         if server is None:
             return skipped(
@@ -56,9 +55,8 @@ class Serve:
 
     def _started(self, ctx: Context) -> tuple[Server | None, float]:
         """A server that answers, and after how many seconds. A port that somebody took meanwhile costs one more try."""
-        assert ctx.engine is not None  # noqa: S101
         for last in (False, True):
-            server = servers.start(ctx, ctx.engine, ctx.shared["place"], ctx.shared["built"])
+            server = servers.start(ctx, ctx.chosen, ctx.shared["place"], ctx.shared["built"])
             ctx.shared["server"] = server
             if server is None:
                 return None, 0.0

@@ -40,8 +40,7 @@ class Tokens:
         ctx.progress("comparing")
         if model.embeds:
             return self._embeddings(ctx, model, found)
-        assert ctx.engine is not None  # noqa: S101
-        tolerance = ctx.engine.tolerance(ctx)
+        tolerance = ctx.chosen.tolerance(ctx)
         compared = self._compare(ctx, model, found, tolerance)
         _keep(ctx, compared, found)
         problem = compared.verdict(tolerance)
@@ -69,8 +68,7 @@ class Tokens:
     ) -> Comparison:
         server: Server | None = ctx.shared.get("server")
         if server is None or not getattr(ctx.engine, "server_logprobs", True):
-            engine, place = ctx.engine, ctx.shared["place"]
-            assert engine is not None  # noqa: S101
+            engine, place = ctx.chosen, ctx.shared["place"]
 
             def ask(prompt: tuple[int, ...], tokens: int) -> TokenAnswer:
                 ctx.check()
