@@ -36,7 +36,7 @@ from doctor.plan.pick import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from doctor.matrix.matrix import Matrix
     from doctor.plan.host_state import HostState
@@ -158,19 +158,17 @@ def vllm_cpu_picks(state: HostState, matrix: Matrix) -> list[Pick]:
 
 def _vllm_cpu(version: str, matrix: Matrix, environment: Any = None) -> Pick:
     row = query.vllm(matrix, version)
-    needs: Callable[[], Sequence[Need]] = tuple
+    needs: tuple[Need, ...] = ()
     if row is not None:
-        python = python_need(
-            f"vllm-cpu {version}", "vllm.python", row.requires_python, row, environment
-        )
-        needs = lambda: (python,)  # noqa: E731 - one expression
+        name = f"vllm-cpu {version}"
+        needs = (python_need(name, "vllm.python", row.requires_python, row, environment),)
     return Pick(
         thing=VLLM_CPU,
         version=version,
         data=(row, environment),
         rows=(row,) if row else (),
         installed=environment is not None,
-        needs=needs,
+        needs=lambda: needs,
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from doctor.checks.base import Check
     from doctor.checks.knowledge import Knowledge
     from doctor.facts.tree import Facts
+    from doctor.facts.versions import DriverVersion
 
 ANSWERED = frozenset({"want.stack", "want.image-require", "want.kernel-locked"})
 """Checks that ask what the plan itself answers."""
@@ -74,8 +75,9 @@ def make_plan(
     )
     catalog = Catalog(problem)
     answer = solve(problem, catalog)
-    if isinstance(answer, Solution) and _needs_newer_driver(answer, findings, only):
-        newer = msgspec.structs.replace(problem, wants=(*problem.wants, _newer(state)))
+    here = state.driver
+    if isinstance(answer, Solution) and here and _needs_newer_driver(answer, findings, only):
+        newer = msgspec.structs.replace(problem, wants=(*problem.wants, _newer(here)))
         other = Catalog(newer)
         found = solve(newer, other)
         if isinstance(found, Solution):
@@ -118,10 +120,9 @@ def _needs_newer_driver(
     )
 
 
-def _newer(state: HostState) -> PackageWant:
+def _newer(driver: DriverVersion) -> PackageWant:
     """A driver of a later branch than the one that is here."""
-    assert state.driver is not None  # noqa: S101
-    later = f">={int(state.driver.raw.partition('.')[0]) + 1}"
+    later = f">={driver.branch + 1}"
     return PackageWant(spec=f"driver{later}", name="driver", range=later)
 
 
