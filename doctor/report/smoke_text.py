@@ -72,7 +72,7 @@ def _how_far(report: SmokeReport) -> str:
     passed = sum(stage.outcome == "pass" for stage in report.stages)
     skipped = sum(stage.outcome == "skip" for stage in report.stages)
     warned = sum(len(stage.warnings) for stage in report.stages)
-    parts = [f"{passed} rungs passed"]
+    parts = [f"{passed} rung{'' if passed == 1 else 's'} passed"]
     parts += [
         f"stopped at {stage.name}"
         for stage in report.stages

@@ -61,7 +61,7 @@ def test_exit_codes(stages: list[StageResult], verdict: str, code: int) -> None:
 def test_text_says_where_it_stopped_and_what_to_do_and_shows_no_control_characters() -> None:
     found = report(model.passed("driver", "ok"), model.failed(finding()), run_folder="/r")
     text = smoke_text.render(found, Look(width=80))
-    assert text.splitlines()[0] == "✗ SMOKE FAILED  1 rungs passed, stopped at serve in 0 s"
+    assert text.splitlines()[0] == "✗ SMOKE FAILED  1 rung passed, stopped at serve in 0 s"
     assert "Next: read the log" in text
     assert "$ tail log" in text
     assert "smoke.serve-exited" in text
