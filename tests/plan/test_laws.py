@@ -173,7 +173,7 @@ def test_a_plan_is_made_in_a_tenth_of_a_second(specs: tuple[str, ...]) -> None:
         started = time.process_time()
         solve(problem)
         took.append(time.process_time() - started)
-    assert min(took) < (0.1 if len(specs) < 2 else 0.2)
+    assert min(took) < 0.1
 
 
 @many
