@@ -17,7 +17,7 @@ from doctor.fleet.folder import Folder
 from doctor.report.formats import of_fleet
 from doctor.report.text import Look
 from tests.fleet_reports import corpus
-from tests.fleet_reports.sample import audit, write
+from tests.fleet_reports.sample import Small, audit, fleet, line, write
 from tests.report.sample import SOURCE
 
 SMALL = write("html", audit())
@@ -170,7 +170,7 @@ def test_it_sorts(page: Path) -> None:
     assert by_name == [f"gpu-{place:05d}.example.net" for place in range(50)]
     backwards = _open(page, "sort=-host").hosts
     assert backwards[0] == "gpu-00999.example.net"
-    assert _open(page, "sort=constructor").hosts  # a column that is none
+    assert _open(page, "sort=valueOf").hosts  # a column that is none
 
 
 @pytest.mark.e2e
@@ -178,6 +178,17 @@ def test_the_worst_stand_first(page: Path) -> None:
     shown = _open(page, "")
     broken = _open(page, "show=broken")
     assert shown.hosts == broken.hosts
+
+
+@pytest.mark.e2e
+def test_a_host_may_be_called_like_what_every_object_has(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.html"
+    alike = fleet(line("constructor"), line("__proto__"))
+    file.write_text(write("html", Small(alike, {})), encoding="utf-8")
+    for name in ("constructor", "__proto__"):
+        found = " ".join(_open(file, f"host={name}").dialog)
+        assert name in found
+        assert "580.95.05" in found
 
 
 @pytest.mark.e2e

@@ -5,6 +5,7 @@
   const PRINTED = 5000;
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const tables = read("tables");
+  const outliers = new Map(Object.entries(tables.outliers));
   const text = (place) => (place < 0 ? "" : tables.texts[place]);
   const keys = tables.groups.map(([key]) => key);
   const order = new Intl.Collator(undefined, { numeric: true });
@@ -22,7 +23,7 @@
       name, file, passed, skipped, unseen, seconds, traits, findings: list, groups: groups.map(text),
       state: text(state), reason: text(reason), next: text(next), said: text(said), platform: text(platform), distribution: text(distribution),
       verdict: text(state) === "audited" ? text(verdict) : text(state),
-      fail: count("fail"), warn: count("warn"), unknown: count("unknown"), unlike: (tables.outliers[name] ?? []).length, words: null,
+      fail: count("fail"), warn: count("warn"), unknown: count("unknown"), unlike: (outliers.get(name) ?? []).length, words: null,
     };
   });
 
@@ -125,7 +126,7 @@
       ]))));
     }
     if (host.state === "audited") parts.push(element("p", `${host.passed} passed, ${host.skipped} do not apply, ${host.unseen} facts not seen`, { class: "quiet" }));
-    const unlike = new Map((tables.outliers[host.name] ?? []).map(([place, usual, group]) => [place, [text(usual), text(group)]]));
+    const unlike = new Map((outliers.get(host.name) ?? []).map(([place, usual, group]) => [place, [text(usual), text(group)]]));
     const rows = tables.traits.flatMap(([path, title], place) => {
       if (host.traits[place] < 0) return [];
       const other = unlike.get(place);
@@ -159,7 +160,7 @@
     for (const box of boxes) box.checked = !standings || standings.includes(box.value);
     const wanted = state.get("sort");
     if (wanted) sorted = { key: wanted.replace("-", ""), up: !wanted.startsWith("-") };
-    if (!(sorted.key in keyOf)) sorted = { key: "verdict", up: true };
+    if (!Object.hasOwn(keyOf, sorted.key)) sorted = { key: "verdict", up: true };
     filter();
     const name = state.get("host");
     const host = name && hosts.find((item) => item.name === name);
