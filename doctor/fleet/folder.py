@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
@@ -112,13 +112,7 @@ def _read_summary(file: Path) -> FleetReport:
 
 def read_report(file: Path) -> Report:
     """One host's report; UsageError when it is none."""
-    try:
-        report = _REPORT.decode(read_bytes(file, LARGEST))
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{file.name}: {error}", "audit the host again") from None
-    if report.schema != REPORT_SCHEMA:
-        raise UsageError(f"{file.name}: its schema is {report.schema!r}", "audit the host again")
-    return report
+    return _read(file, _REPORT.decode)
 
 
 _REPORT = msgspec.json.Decoder(Report)
@@ -126,8 +120,12 @@ _REPORT = msgspec.json.Decoder(Report)
 
 def read_telling(file: Path) -> Report:
     """What of a host's report is told in an audit's; UsageError when it is none."""
+    return _read(file, telling)
+
+
+def _read(file: Path, decode: Callable[[bytes], Report]) -> Report:
     try:
-        report = telling(read_bytes(file, LARGEST))
+        report = decode(read_bytes(file, LARGEST))
     except msgspec.DecodeError as error:
         raise UsageError(f"{file.name}: {error}", "audit the host again") from None
     if report.schema != REPORT_SCHEMA:
@@ -180,10 +178,17 @@ def _gather(folder: Path) -> FleetReport:
 
 
 def write_summary(folder: Path, fleet: FleetReport) -> None:
-    """`fleet.json`, by an atomic rename."""
-    part = folder / f".{SUMMARY}.part"
-    with part.open("wb") as file:
-        file.write(msgspec.json.encode(fleet))
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(folder / SUMMARY)
+    """`fleet.json`, on disk when it returns."""
+    write(folder / SUMMARY, msgspec.json.encode(fleet), sync=True)
+
+
+def write(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """A file of an audit, whole or not at all, and never through a link."""
+    part = path.with_name(f".{os.getpid()}.part")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        if sync:
+            file.flush()
+            os.fsync(fd)
+    part.replace(path)

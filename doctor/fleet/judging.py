@@ -16,14 +16,14 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from doctor.fleet.envelope import Answered, NotAudited, Raw, Refused, own_words, parse, read
+from doctor.fleet.folder import write
 from doctor.fleet.model import HostLine
-
-MEMORY = 2 << 30
-"""Bytes of address space; a host with two GPUs takes a tenth of it."""
-
 
 if TYPE_CHECKING:
     from doctor.checks.knowledge import Knowledge
+
+MEMORY = 2 << 30
+"""Bytes of address space; a host with two GPUs takes a tenth of it."""
 
 GARBAGE = 100_000
 """New objects between two collections: what was loaded is for good."""
@@ -255,15 +255,6 @@ def _read(path: Path) -> bytes:
     if len(data) > LARGEST_FILE:
         raise Refused(f"{path}: more than {LARGEST_FILE} bytes")
     return data
-
-
-def write(path: Path, data: bytes) -> None:
-    """A report's file, whole or not at all, and never through a link."""
-    part = path.with_name(f".{os.getpid()}.part")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-    part.replace(path)
 
 
 def send(stream: IO[bytes], frame: bytes) -> None:

@@ -37,6 +37,22 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         assert write(format_, found) == write(format_, kept)
 
 
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "audit"
+    elsewhere.write_text("mine")
+    folder.mkdir()
+    part = folder / f".{os.getpid()}.part"
+    for link in (part, folder / f".{SUMMARY}.part", folder / SUMMARY):
+        link.symlink_to(elsewhere)
+    with pytest.raises(OSError, match="symbolic links"):
+        write_summary(folder, audit().fleet)
+    part.unlink()
+    write_summary(folder, audit().fleet)
+    assert elsewhere.read_text() == "mine"
+    assert not (folder / SUMMARY).is_symlink()
+    assert Folder(folder).fleet == audit().fleet
+
+
 def test_without_a_summary_the_reports_are_put_together(tmp_path: Path) -> None:
     _store(tmp_path, audit())
     (tmp_path / SUMMARY).unlink()
