@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -131,7 +132,7 @@ def test_no_audit_begins_from_a_page_a_log_or_a_demo(kind: str) -> None:
             Origin(kind="live", label="live", as_of=DAY, start=made.start), read_only=True
         )
     else:
-        app = DoctorApp(shown("fleet"))
+        app = DoctorApp(msgspec.structs.replace(shown("fleet"), kind=kind))
 
     async def then(pilot: Pilot[int]) -> None:
         await pilot.press("6", "A")

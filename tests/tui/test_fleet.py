@@ -96,12 +96,15 @@ def test_filter_by_group_trait_and_state() -> None:
 
     async def then(pilot: Pilot[int]) -> None:
         rows = app.screen.query_one("#rows", RowList)
-        for words, expected in (("l40s unreachable", 0), ("580.95.05", 4), ("late", 1)):
+        for words, expected in (
+            ("l40s unreachable", set()),
+            ("h100 unreachable", {"h100-23"}),
+            ("580.95.05", {"h100-05", "h100-11", "h100-12", "h100-17"}),
+            ("late", {"l40s-12"}),
+        ):
             await pilot.press("slash", *words)
             await pilot.pause(0.1)
-            found = [row.key for row in rows.rows if row.selectable]
-            assert len(found) >= expected, words
-            assert len(found) < 10, words
+            assert {row.key for row in rows.rows if row.selectable} == expected, words
             await pilot.press("escape")
         assert sum(row.selectable for row in rows.rows) == 48
 
@@ -313,14 +316,13 @@ def test_without_an_audit_the_screen_says_how_to_get_one() -> None:
     play(app, then)
 
 
-@pytest.mark.timeout(400)
 def test_the_demo_is_a_real_audit_of_simulated_hosts() -> None:
     app = DoctorApp(auditing.demo("fleet"))
     names = [member.name for member in demo_audit.members("fleet")]
 
     async def whole() -> None:
         async with app.run_test(size=(120, 36)) as pilot:
-            await idle(app, pilot, 300)
+            await idle(app, pilot, 100)
             assert app.state.fleet is not None
             assert sorted(app.state.fleet.lines) == sorted(names)
             lines = app.state.fleet.lines

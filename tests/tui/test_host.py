@@ -19,6 +19,7 @@ from tests.tui.play import (
     play,
     recorded,
     text,
+    until,
 )
 
 
@@ -115,8 +116,7 @@ def test_a_finding_is_copied_and_a_report_exported(tmp_path: Path) -> None:
         assert app.clipboard.startswith("✗ FAIL cuda.libcuda-stub")
         for name in ("a.txt", "a.json", "a.html", "a.md", "a.txt", "a.pdf"):
             exporting.bring(app, str(tmp_path / name))
-        await pilot.pause(0.1)
-        assert "no such" not in text(app)
+        await until(app, pilot, "a.pdf: the suffix says the format")
 
     play(app, then)
     assert (tmp_path / "a.txt").read_text().startswith("✗ BROKEN")

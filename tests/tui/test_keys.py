@@ -1,4 +1,4 @@
-"""Every key that a screen says it has does something there, and none of any screen breaks another."""
+"""No key that works on a screen breaks the app, whichever came before, and help names every one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ HOSTS = Path(__file__).parents[1] / "hosts"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 CRASHES = """
 import sys
-import time
 from doctor.tui.screens.host import HostScreen
 def broken(self): raise ZeroDivisionError("planted")
 HostScreen.action_facts = broken
