@@ -12,6 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from doctor.fleet.model import HostLine, Likeness, Outlier
 from doctor.fleet.trait_list import TRAITS
 from doctor.fleet.traits import DISTRIBUTION, GPUS, Trait
@@ -158,22 +160,11 @@ def _golden(
     ]
     if not comparable:
         return
-    values = Counter(line.traits[trait.path] for line in comparable if trait.path in line.traits)
-    seen = values.total()
-    share = round(values[wanted] / seen, 4) if seen else 0.0
     label = f"golden: {golden.name}"
-    row = Likeness(
-        group=f"{group} ({label})",
-        trait=trait.path,
-        title=trait.title,
-        hosts=len(comparable),
-        seen=seen,
-        usual=wanted,
-        share=share,
-        values=dict(values.most_common(SHOWN)),
-        unseen=[line.name for line in comparable if trait.path not in line.traits][:SHOWN],
-    )
+    row = _likeness(trait, f"{group} ({label})", comparable)
     others = [line for line in comparable if line.traits.get(trait.path, wanted) != wanted]
+    share = round((row.seen - len(others)) / row.seen, 4) if row.seen else 0.0
+    row = msgspec.structs.replace(row, usual=wanted, share=share)
     yield [_outlier(trait, label, line, wanted, share) for line in others], row
 
 
