@@ -181,14 +181,15 @@ def selected_checks(
 ) -> dict[str, Check]:
     """Checks whose id matches the glob, with all they need; imports only the modules these are in, and those tried before."""
     first = pattern.partition(".")[0]
-    if any(mark in first for mark in "*?["):
-        return _closure(all_checks(rules), pattern, needs)
-    ruled = {rule.id: rule for rule in rules}
-    if any(mark in pattern for mark in "*?["):
+    given = list(rules)
+    ruled = {rule.id: rule for rule in given}
+    if _is_glob(first):
+        _load()
+    elif _is_glob(pattern):
         _load(first)
     else:
         _load_until(pattern, ruled)
-    found = _joined(dict(_REGISTERED), ruled.values())
+    found = _joined(dict(_REGISTERED), given)
     pending = [id for id in found if fnmatchcase(id, pattern)]
     seen: set[str] = set()
     while pending:
@@ -204,23 +205,16 @@ def selected_checks(
     return {id: found[id] for id in sorted(seen) if id in found}
 
 
+def _is_glob(text: str) -> bool:
+    return any(mark in text for mark in "*?[")
+
+
 def _load_until(id: str, ruled: Mapping[str, Check]) -> None:
     """Import the modules of the area one by one until one has registered the check."""
     for name in check_modules(id.partition(".")[0]):
         if id in _REGISTERED or id in ruled:
             return
         importlib.import_module(f"doctor.checks.areas.{name}")
-
-
-def _closure(found: dict[str, Check], pattern: str, needs: bool) -> dict[str, Check]:
-    chosen: dict[str, Check] = {}
-    pending = [id for id in found if fnmatchcase(id, pattern)]
-    while pending:
-        id = pending.pop()
-        if id in found and id not in chosen:
-            chosen[id] = found[id]
-            pending += list(found[id].needs) if needs else []
-    return chosen
 
 
 def _joined(found: dict[str, Check], rules: Iterable[Check]) -> dict[str, Check]:
