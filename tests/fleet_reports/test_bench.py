@@ -16,5 +16,6 @@ def test_a_further_host_costs_the_same(tmp_path: Path) -> None:
     found = measure([100, 600, 1800], FORMATS, tmp_path)
     for format_, runs in found.items():
         slow = (runs[1800].processor - runs[600].processor) / 1200 > 0.0005
-        assert growth(runs) < 2.5 or not slow, format_  # below half a millisecond it is noise
+        # a cost that grows with the fleet would give 3.4; below half a millisecond it is noise
+        assert growth(runs) < 2.5 or not slow, format_
         assert runs[1800].mebibytes < 200
