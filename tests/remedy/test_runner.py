@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -122,3 +124,16 @@ def test_cancel_and_timeout_end_it_and_the_callers_signals_stay(tmp_path: Path) 
     assert time.monotonic() - started < 15
     assert signal.getsignal(signal.SIGINT) is handler
     assert play(tmp_path, "note_slow", timeout=2).status == "timeout"
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="the lists are apt's")
+def test_a_folder_that_apt_cannot_read_leaves_no_lists_behind(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "Packages").write_text("no index\n")
+    place = Path(tempfile.gettempdir())
+    before = set(place.glob("gpu-host-doctor-*"))
+    values = {"exact_packages_names": ["hello"], "doctor_offline_dir": str(tmp_path)}
+    failed = play(tmp_path, "exact_packages", values=values, check=True)
+    assert failed.status == "failed"
+    assert "Read its lists" in str(failed.failures)
+    assert set(place.glob("gpu-host-doctor-*")) == before
