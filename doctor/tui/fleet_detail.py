@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from doctor.checks.finding import Outcome
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, HostLine, Likeness, Outlier
 from doctor.tui.detail import Lines, command, sources
 from doctor.tui.fleet_rows import stands
@@ -95,13 +96,21 @@ def fault_lines(item: ByFinding) -> Lines:
         [(safe(item.title), "dim")],
         [],
         [(safe(item.message), "")],
-        [(f"the root cause on {item.roots} of {len(item.hosts)} hosts that have it", "dim")],
+        [(_where(item), "dim")],
     ]
     if item.fix is not None:
         disturbs = "nothing" if item.fix.disturbs == "none" else item.fix.disturbs
         lines += [[], [("Fix", "head"), (f"  disturbs {disturbs}", "dim")]]
         lines += [[(safe(item.fix.say), "")], *command(item.fix.command)]
     return lines + _hosts("Hosts; Enter lists them", item.hosts) + sources(item.sources)
+
+
+def _where(item: ByFinding) -> str:
+    if item.outcome is Outcome.UNKNOWN:
+        return f"it could not be seen on {len(item.hosts)}"
+    unseen = f"; it could not be seen on {item.unseen} more" if item.unseen else ""
+    have = len(item.hosts) - item.unseen
+    return f"the root cause on {item.roots} of {have} hosts that have it{unseen}"
 
 
 def _hosts(title: str, names: Sequence[str]) -> Lines:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from doctor.checks.finding import Outcome
 from doctor.fleet.model import AcrossHosts, ByFinding, Change, HostLine, Outlier
 from doctor.tui.fleet_state import ORDER, WAITING, FleetView, counts, faults
+from doctor.tui.header import VERDICTS
 from doctor.tui.row import Part, Row, mark, safe
 
 if TYPE_CHECKING:
@@ -18,13 +19,7 @@ Show = Literal["hosts", "findings", "outliers", "across hosts", "changes"]
 SHOWS: tuple[Show, ...] = ("hosts", "findings", "outliers", "across hosts", "changes")
 WIDEST = 28
 """Cells of a host's name in its row; the pane has all of it."""
-STANDS = {
-    "broken": ("✗", "fail"),
-    "degraded": ("!", "warn"),
-    "unknown": ("?", "unknown"),
-    "healthy": ("✓", "pass"),
-    WAITING: ("·", "dim"),
-}
+STANDS = {**VERDICTS, WAITING: ("·", "dim")}
 """Glyph and style of how a host stands; every state without a verdict is that of unknown."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TypeAlias
 
 import msgspec
@@ -63,10 +64,9 @@ def keep(rows: list[Row], wanted: str) -> list[Row]:
     if not words:
         return rows
     found = [row for row in rows if not row.selectable or all(word in row.text for word in words)]
-    behind: list[Row | None] = [*found[1:], None]
     return [
         row
-        for row, following in zip(found, behind, strict=False)  # of no rows none
+        for row, following in zip_longest(found, found[1:])
         if row.selectable or (following is not None and following.selectable)
     ]
 

@@ -125,6 +125,26 @@ def test_outliers_rules_and_changes_are_each_shown_or_said_to_be_none() -> None:
     play(app, then)
 
 
+def test_a_key_before_the_next_drawing_means_the_rows_that_are_shown() -> None:
+    app = fleet()
+
+    async def then(pilot: Pilot[int]) -> None:
+        await pilot.press("o", "o")
+        await until(app, pilot, "usual: 580.159.04")
+        came = app.state.fleet
+        assert came is not None
+        assert came.report is not None
+        shorter = msgspec.structs.replace(came.report, outliers=[])
+        app.state = msgspec.structs.replace(
+            app.state, fleet=msgspec.structs.replace(came, report=shorter)
+        )
+        await pilot.press("down", "enter")
+        await until(app, pilot, "the report of ")
+        assert app.crashed is None
+
+    play(app, then)
+
+
 def test_a_host_without_a_report_says_why_it_has_none() -> None:
     app = fleet()
 

@@ -75,6 +75,7 @@ class FleetScreen(DoctorScreen):
         """The finding that the listed hosts have."""
         self._hosts = HostRows()
         self._of: FleetView | None = None
+        """What the rows are made of: keys mean these until what came since is drawn."""
         self._made: dict[tuple[Show, str], list[Row]] = {}
         self._rows: list[Row] = []
         self._kept: list[Kept] = []
@@ -164,7 +165,7 @@ class FleetScreen(DoctorScreen):
         self.query_one("#list-title", Static).update(content([parts]))
 
     def _detail(self) -> None:
-        row, fleet = self.query_one(RowList).row, self.view.fleet
+        row, fleet = self.query_one(RowList).row, self._of
         lines: Lines = []
         if row is not None and fleet is not None:
             lines = self._lines(fleet, row.key)
@@ -198,7 +199,7 @@ class FleetScreen(DoctorScreen):
 
     @on(RowList.Chosen, "#rows")
     def _chosen(self, event: RowList.Chosen) -> None:
-        row, fleet = event.row, self.view.fleet
+        row, fleet = event.row, self._of
         if row is None:
             return
         if fleet is None:
