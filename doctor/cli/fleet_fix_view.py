@@ -16,7 +16,7 @@ from doctor.report.plain import escape
 from doctor.report.text import Look
 
 
-def to_json(report: FleetFix | FleetUndo) -> str:
+def to_json(report: FleetFix | FleetUndo | HostFix) -> str:
     """The contract for programs."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
 

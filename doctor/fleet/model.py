@@ -14,6 +14,8 @@ from doctor.checks.verdict import Verdict
 SCHEMA = "doctor.fleet/1"
 SUMMARY = "fleet.json"
 """The audit's own file in its folder, beside one `<host>.json` per host."""
+FIX_SUMMARY = "fleet-fix.json"
+"""The same of a fix of many hosts."""
 
 State = Literal["audited", "unreachable", "late", "failed", "refused", "not-reached"]
 """What became of a host. audited: a report was made; unreachable: no connection; late: no answer by its deadline; failed: the probe
@@ -203,9 +205,9 @@ _LONGEST = 240
 
 
 def file_name(host: str) -> str:
-    """The report's file of a host: its inventory name percent-encoded, so that no name leaves the folder, hides in it or is the summary's."""
+    """The report's file of a host: its inventory name percent-encoded, so that no name leaves the folder, hides in it or is a summary's."""
     quoted = quote(host, safe="")
-    if quoted.startswith(".") or f"{quoted}.json" == SUMMARY:
+    if quoted.startswith(".") or f"{quoted}.json" in (SUMMARY, FIX_SUMMARY):
         quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
     if len(quoted) > _LONGEST:
         quoted = f"{quoted[: _LONGEST - 17]}-{sha256(host.encode()).hexdigest()[:16]}"

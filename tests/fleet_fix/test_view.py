@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from doctor.cli import fleet_fix_view as view
+from doctor.cli.fleet_verbs.fix import written
 from doctor.cli.main import run
 from doctor.events import Note, StepFinished
 from doctor.fleet.fixing.desk import parcel
 from doctor.fleet.fixing.remote import template
+from doctor.fleet.model import file_name
 from doctor.remedy.runner import RoleResult
 from doctor.report.text import Look
 from tests.fleet_fix.several import Several, broken
@@ -73,6 +75,7 @@ def test_parcel_is_one_archive_that_needs_nothing_of_ours(tmp_path: Path) -> Non
         (["-i", "h1,", "--max-fail", "x"], "--max-fail"),
         (["-i", "h1,", "--allow", "all"], "--allow does not know"),
         (["-i", "nowhere.ini"], "is not there"),
+        (["-i", "h1,", "-o", "/dev/null/out"], "cannot make /dev/null/out"),
     ],
 )
 def test_wrong_calls_are_usage_errors(
@@ -105,6 +108,19 @@ def test_recordings_are_never_changed(tmp_path: Path, capsys: pytest.CaptureFixt
     simulate({"gpus": ["NVIDIA H100 80GB HBM3"]}).write(tmp_path / "host")
     assert run(["fleet", "fix", "-i", str(tmp_path)]) == 2
     assert "never from recordings" in capsys.readouterr().err
+
+
+def test_every_host_has_a_file_of_its_own_beside_the_whole(tmp_path: Path) -> None:
+    fleet = Several(tmp_path, ["fleet-fix", "h1"])
+    broken(fleet)
+    found = fleet.fix()
+    written(found, tmp_path)
+    whole = json.loads((tmp_path / "fleet-fix.json").read_text())
+    assert whole == json.loads(view.to_json(found))
+    files = {
+        name: json.loads((tmp_path / file_name(name)).read_text()) for name in ("fleet-fix", "h1")
+    }
+    assert [files["fleet-fix"], files["h1"]] == whole["hosts"]
 
 
 def test_json_is_the_contract(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -72,6 +72,8 @@ def fix(
         resume=resume,
         options=options(specs, only, allowed, dry_run, None, overlays, smoke="none"),
     )
+    if output is not None:
+        made(output)
     with at_work() as cancel:
         found = run.fix(asked, engine.line_of, view.Teller(console.talk), cancel)
     if output is not None:
@@ -80,15 +82,21 @@ def fix(
     return found.exit_code
 
 
+def made(folder: Path) -> None:
+    """The folder, before anything is changed. UsageError where there can be none."""
+    from doctor.errors import UsageError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {error.strerror}", "name a folder") from None
+
+
 def written(found: FleetFix, folder: Path) -> None:
     """The whole and each host's part, as files."""
-    import msgspec
+    from doctor.cli.fleet_fix_view import to_json
+    from doctor.fleet.model import FIX_SUMMARY, file_name
 
-    from doctor.fleet.fixing.model import SUMMARY
-    from doctor.fleet.model import file_name
-
-    folder.mkdir(parents=True, exist_ok=True)
-    parts: list[tuple[str, Any]] = [(SUMMARY, found)]
-    parts += [(file_name(host.name), host) for host in found.hosts]
-    for name, part in parts:
-        console.data(msgspec.json.format(msgspec.json.encode(part), indent=2).decode(), folder / name)  # fmt: skip
+    console.data(to_json(found), folder / FIX_SUMMARY)
+    for host in found.hosts:
+        console.data(to_json(host), folder / file_name(host.name))

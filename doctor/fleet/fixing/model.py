@@ -9,7 +9,6 @@ import msgspec
 from doctor.remedy.outcome import FindingOutcome, StepOutcome, Stopped
 
 SCHEMA = "doctor.fleet-fix/1"
-SUMMARY = "fleet-fix.json"
 
 State = Literal["done", "failed", "not-reached"]
 """done: the host was looked at and what could be done was tried; failed: it could not be looked at, or was lost on the way;
