@@ -86,7 +86,7 @@ def test_the_driver_is_given_time(ctx: Context, idle: RecordedSource, tmp_path: 
     full = host(tmp_path / "r", memory=(SECOND, 11_000 * MIB))
     left, waited = run(ctx, idle, full, full, full, idle)
     assert left == []
-    assert waited == 2 * gpu_memory.POLL_S + gpu_memory.POLL_S
+    assert waited == 3 * gpu_memory.POLL_S
 
 
 def test_memory_that_stays_is_named(ctx: Context, idle: RecordedSource, tmp_path: Path) -> None:
