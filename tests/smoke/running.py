@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import sys
 from datetime import date
@@ -75,19 +76,30 @@ def started(python: Path) -> dict[str, Any]:
 def assert_nothing_left(python: Path) -> None:
     """No process of the run, no port, no segment, no scratch folder."""
     seen = started(python)
-    mark = f"{MARK}={seen['env'][MARK]}".encode()
-    left = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (entry / "environ").read_bytes().split(b"\0"):
-                left.append((entry / "cmdline").read_bytes())
-        except OSError:
-            continue
-    assert left == []
+    assert processes_of(seen["env"][MARK]) == []
     assert not Path(seen["env"]["HOME"]).exists()
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(option(seen, "--port")))) != 0
     assert not os.path.exists(f"/proc/{seen['pid']}")
+
+
+def processes_of(run: str) -> list[str]:
+    """Command lines of living processes with the run's mark or a folder of the run."""
+    mark, folder = f"{MARK}={run}".encode(), f"doctor-smoke-{run}-".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes()
+            if folder in command or mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(command.decode(errors="replace"))
+        except OSError:
+            continue
+    return found
+
+
+def heed_signals() -> None:
+    """What starts tests in the background may ignore SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def option(seen: dict[str, Any], name: str) -> str:

@@ -17,8 +17,15 @@ import pytest
 
 from doctor.events import SmokeStageFinished, SmokeStageProgress, SmokeStageStarted
 from doctor.smoke.model import CPU_ONLY
-from doctor.smoke.processes import MARK
-from tests.smoke.running import assert_nothing_left, fake_python, option, smoke, started
+from tests.smoke.running import (
+    assert_nothing_left,
+    fake_python,
+    heed_signals,
+    option,
+    processes_of,
+    smoke,
+    started,
+)
 
 SHM = Path("/dev/shm")
 
@@ -287,11 +294,6 @@ def test_a_cancel_token_ends_it_in_good_order(tmp_path: Path) -> None:
     assert_nothing_left(python)
 
 
-def heed_signals() -> None:
-    """What starts tests in the background may ignore SIGINT, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     python = fake_python(tmp_path / "env", never_ready=True, helper=True)
@@ -423,7 +425,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, size: str, rung:
     full = tmp_path / "full"
     full.mkdir()
     code = (
-        "import sys; from pathlib import Path; from tests.smoke.running import smoke; import tests.smoke.running as r;"
+        "import sys; from pathlib import Path; from tests.smoke.running import smoke;"
         f"found = smoke(Path({str(full)!r}), Path({str(python)!r}), level='load');"
         "print(found.exit_code, found.stages[-1].finding.id, found.left_behind)"
     )
@@ -502,15 +504,7 @@ def test_an_end_on_any_rung_leaves_nothing(tmp_path: Path, rung: str, how: str) 
     else:
         assert (verdict, id) == ("failed", TIMEOUTS.get(rung, f"smoke.{rung}-timeout"))
     assert time.monotonic() - started_at < 60
-    mark = f"{MARK}={run}".encode()
-    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and _carries(pid, mark)] == []
+    assert processes_of(run) == []
     assert not list(Path(tempfile.gettempdir()).glob(f"doctor-smoke-{run}-*"))
     if rung != "engine-build":
         assert_nothing_left(python)
-
-
-def _carries(pid: str, mark: bytes) -> bool:
-    try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False

@@ -18,8 +18,8 @@ import pytest
 from doctor.plan.model import Step
 from doctor.smoke import provision
 from doctor.smoke.context import Canceled, Context, StageFailed
-from doctor.smoke.processes import MARK
 from tests.smoke.recorded_context import context
+from tests.smoke.running import processes_of
 
 
 @pytest.fixture
@@ -224,17 +224,9 @@ def test_an_end_while_pip_waits_leaves_no_process_and_the_next_run_finishes(
         with pytest.raises(Canceled):
             provision.provision(ctx, "tinyengine", ["tinyengine"])
     assert ctx.resources.release(ctx.user) == []
-    mark = f"{MARK}={ctx.run}".encode()
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _has(pid, mark)]
+    assert processes_of(ctx.run) == []
     token.canceled = False
     monkeypatch.delenv("PIP_INDEX_URL")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     ctx.user = type(ctx.user)("me")
     assert provision.provision(ctx, "tinyengine", ["tinyengine"]).version == "1.0"
-
-
-def _has(pid: str, mark: bytes) -> bool:
-    try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False

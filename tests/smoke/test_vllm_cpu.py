@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from doctor.smoke.processes import MARK
-from tests.smoke.test_ladder import heed_signals
+from tests.smoke.running import heed_signals, processes_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 HERE = Path(__file__).parent
@@ -277,19 +276,9 @@ def _noise() -> float:
 
 def assert_nothing_left(report: dict[str, Any]) -> None:
     """No process, port, segment or folder of the run."""
-    mark = f"{MARK}={report['run']}".encode()
     folder = f"doctor-smoke-{report['run']}-"
-    left = [path.name for path in Path("/var/tmp").iterdir() if path.name.startswith(folder)]
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (
-                mark in (entry / "environ").read_bytes()
-                or folder.encode() in (entry / "cmdline").read_bytes()
-            ):
-                left.append((entry / "cmdline").read_bytes().decode())
-        except OSError:
-            continue
-    assert left == []
+    assert [path.name for path in Path("/var/tmp").iterdir() if path.name.startswith(folder)] == []
+    assert processes_of(report["run"]) == []
     assert report["left_behind"] == []
     assert [
         path.name
