@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -98,9 +99,11 @@ def whole(doctor: Doctor) -> dict[str, Any]:
     """The report of a whole run that makes the environment too."""
     named = os.environ.get("DOCTOR_TEST_VLLM_CPU_PYTHON")
     place = ["--python", named] if named else ["--provision"]
+    others = Others()
     ran = doctor("--engine", "vllm-cpu", *place, "--duration", "5", "--learn")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report: dict[str, Any] = json.loads(ran.stdout)
+    report["others"] = others.share()
     assert_nothing_left(report)
     return report
 
@@ -143,7 +146,7 @@ def test_the_environment_is_the_roles(python: Path) -> None:
 
 
 def test_the_ladder_costs_little_more_than_the_engine(python: Path, whole: dict[str, Any]) -> None:
-    """Making the environment is left out on both sides."""
+    """Making the environment is left out on both sides. What others slowed down was not measured, and does not pass."""
     timing = whole["timing_ms"]
     climbed = timing["check"] + sum(
         value
@@ -152,11 +155,15 @@ def test_the_ladder_costs_little_more_than_the_engine(python: Path, whole: dict[
     )
     through_tokens = climbed / 1000 - whole["stages"][4]["numbers"]["place_s"]
     own = own_time_to_first_answer(python)
-    ratio, allowed = through_tokens / own, COST_MARGIN[(os.cpu_count() or 1) >= 8] * _noise()
-    print(
-        f"\nsmoke through tokens {through_tokens:.1f} s, the engine alone {own:.1f} s: {ratio:.2f}, allowed {allowed:.2f}"
+    ratio, allowed = through_tokens / own, COST_MARGIN[(os.cpu_count() or 1) >= 8]
+    said = (
+        f"smoke through tokens {through_tokens:.1f} s, the engine alone {own:.1f} s: {ratio:.2f}, allowed {allowed:.2f};"
+        f" others had {whole['others']:.0%} of the processors during the smoke"
     )
-    assert ratio <= allowed
+    print(f"\n{said}")
+    if ratio > allowed >= ratio * (1 - whole["others"]):
+        pytest.skip(f"not measured: {said}")
+    assert ratio <= allowed, said
 
 
 def test_a_damaged_weight_in_what_the_server_reads_is_caught_at_tokens(
@@ -269,9 +276,26 @@ def _timed(python: Path, home: Path, uid: int | None, gid: int | None) -> float:
         assert end_all([Child(child, argv, home / "log")]) == []
 
 
-def _noise() -> float:
-    """On a host that other work shares, two runs differ by more than the ladder costs: the margin then grows with the load."""
-    return max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1)))
+class Others:
+    """What share of this machine's processor time has gone to others than the tests and what they waited for."""
+
+    def __init__(self) -> None:
+        self._begun = self._spent()
+
+    def share(self) -> float:
+        """Since the making."""
+        every, idle, own = (
+            now - then for now, then in zip(self._spent(), self._begun, strict=True)
+        )
+        return max(0.0, every - idle - own) / every if every else 0.0
+
+    def _spent(self) -> tuple[float, float, float]:
+        """Seconds of all processors, of those without work, and of work of the tests' own."""
+        fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
+        ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields]
+        both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        own = sum(used.ru_utime + used.ru_stime for used in both)
+        return sum(ticks), ticks[3] + ticks[4], own  # the fourth is idle, the fifth waits for disks
 
 
 def assert_nothing_left(report: dict[str, Any]) -> None:
