@@ -91,16 +91,17 @@ def read_rules(file: Path) -> list[Rule]:
     """The rules of one file, strictly."""
     import yaml
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = file.read_text(encoding="utf-8")
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(file.read_text(encoding="utf-8"))
     try:
-        nodes = yaml.compose(text, Loader=loader)
-        entries = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader
+        whole = loader.get_single_node()
+        entries = None if whole is None else loader.construct_document(whole)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise MatrixError(
             f"not YAML: {error.problem}", "mend the line", file=file.name, line=line
         ) from None
+    finally:
+        loader.dispose()
     if entries is None:
         return []
     if not isinstance(entries, list):
@@ -108,8 +109,7 @@ def read_rules(file: Path) -> list[Rule]:
             "a rule file is a list of rules", "begin it with `- id:`", file=file.name, line=1
         )
     found = []
-    assert nodes is not None  # noqa: S101 - entries is a list, so there is a node
-    for entry, node in zip(entries, nodes.value, strict=True):
+    for entry, node in zip(entries, whole.value, strict=True):
         line = node.start_mark.line + 1
         try:
             rule = msgspec.convert(entry, Rule)
@@ -236,13 +236,10 @@ class _Judge:
                 missing.append(f"{key}: {item.reason}")
             elif not isinstance(item, (Absent, NotApplicable)):
                 known.append((key, item))
-        if not known and not missing:
-            return skipped(self.rule.not_here)
-        result = self._result(known, wanted, rows) if known else None
-        if missing and (result is None or result.state == "pass"):
-            return unseen("; ".join(missing))
-        assert result is not None  # noqa: S101 - known is not empty here
-        return result
+        if not known:
+            return unseen("; ".join(missing)) if missing else skipped(self.rule.not_here)
+        result = self._result(known, wanted, rows)
+        return unseen("; ".join(missing)) if missing and result.state == "pass" else result
 
     def _result(self, items: list[tuple[str, Any]], wanted: Any, rows: tuple[Any, ...]) -> Result:
         rule, claim = self.rule, self.rule.claim
