@@ -79,7 +79,7 @@ def exposed(item: Running) -> str:
         address = port.rpartition("->")[0].rpartition(":")[0]
         if not address.startswith(("127.", "::1", "[::1]")):
             return port
-    if item.network == "host" and not (option(item, "--host") or "0.0.0.0").startswith("127."):  # noqa: S104
+    if item.network == "host" and not (option(item, "--host") or "").startswith("127."):
         return "the host's network"
     return ""
 
