@@ -20,7 +20,7 @@ MARKS = {
     "failed": ("✗", "x", "red"),
     "undone": ("✓", "ok", "green"),
     "partly": ("!", "!", "yellow"),
-    "stopped": ("–", "-", "yellow"),  # noqa: RUF001
+    "stopped": ("–", "-", "yellow"),  # noqa: RUF001 - the house's glyph for n/a
 }
 
 

@@ -40,7 +40,7 @@ class Version:
     def parse(cls, text: str) -> Self:
         """The version, or `ValueError` with a sentence that names the text and a right one."""
         version = cls(text.strip())
-        version.key  # noqa: B018  (computing the key is the validation)
+        _ = version.key  # raises where the text is no version
         return version
 
     @classmethod

@@ -245,9 +245,7 @@ class _Audit:
     def _follow(self, collection: Collection, pool: Pool) -> None:
         """Until every host has answered or was given up."""
         while not self._stopped():
-            at_work = (
-                collection.running
-            )  # before its answers are read: none comes after it has ended
+            at_work = collection.running  # asked before its answers are read: none comes later
             self._give(collection, pool)
             for name in collection.overdue():
                 said = f"no answer within {self._asked.deadline} s, and Ansible did not give it up"

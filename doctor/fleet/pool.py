@@ -93,9 +93,7 @@ class Pool:
             judge.wait_until_ready()
             while (host := self._hosts.get()) is not None and not self._ended:
                 self._judged.put(judge.judge(host))
-        except (
-            Exception
-        ) as error:  # said by whoever takes: a thread that dies in silence would be waited for
+        except Exception as error:  # said by whoever takes: a silent thread would be waited for
             self._judged.put(error)
 
 
@@ -105,7 +103,7 @@ class _Process:
     def __init__(self, rules: Rules) -> None:
         self._rules = msgspec.msgpack.encode(rules)
         self._decoder = msgspec.msgpack.Decoder(Judged)
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would fill
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open until close; a pipe would fill
         self._ended = False
         self._start()
 
@@ -118,9 +116,9 @@ class _Process:
             stderr=self._errors,
             start_new_session=True,  # Ctrl-C is for who asked
         )
-        assert self._child.stdin is not None  # noqa: S101
-        assert self._child.stdout is not None  # noqa: S101
-        self._stdin, self._stdout = self._child.stdin, self._child.stdout
+        stdin, stdout = self._child.stdin, self._child.stdout
+        assert stdin is not None and stdout is not None  # noqa: S101 - both are pipes
+        self._stdin, self._stdout = stdin, stdout
         send(self._stdin, self._rules)
 
     def wait_until_ready(self) -> None:
