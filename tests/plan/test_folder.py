@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from doctor.errors import UsageError
 from doctor.facts.model import Known
 from doctor.plan.folder import Folder, archive, read_folder
-from doctor.plan.folder_list import script
+from doctor.plan.folder_list import NAMES, VERSIONS, script
 from doctor.plan.make import make_plan
 from doctor.plan.model import Plan
+from doctor.resources import playbooks_dir
 from tests.checks.harness import checks, facts_of, findings_of, knowledge
 from tests.plan.hosts import wants_of
 
@@ -141,6 +143,19 @@ def test_the_list_names_what_the_plan_needs_and_is_a_script(description: dict[st
     ):
         assert word in text
     subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+
+
+def test_the_list_knows_every_variable_that_names_packages() -> None:
+    specs = playbooks_dir().glob("roles/*/meta/argument_specs.yml")
+    options = {
+        name
+        for path in specs
+        for name in yaml.safe_load(path.read_text())["argument_specs"]["main"].get("options", {})
+    }
+    named = {name for name in options if name.endswith("_packages")}
+    assert named <= set(NAMES) <= options
+    assert set(VERSIONS) <= set(NAMES)
+    assert set(VERSIONS.values()) <= options
 
 
 def test_what_a_host_calls_itself_is_no_line_of_the_script(tmp_path: Path) -> None:
