@@ -40,7 +40,7 @@ class StepUndone(msgspec.Struct, frozen=True, kw_only=True):
     say: str
     restored: list[Part] = []
     left: list[Part] = []
-    """What somebody else changed since."""
+    """What somebody else changed since, or what was not copied."""
     failed: list[Part] = []
     notes: list[str] = []
 
@@ -178,7 +178,7 @@ def _told(journal: Journal, step: Step, said: Mapping[str, Any]) -> StepUndone:
     status = "partly" if parts["failed"] else "undone"
     say = f"{len(parts['restored'])} things are as they were"
     if parts["left"]:
-        say += f", {len(parts['left'])} were changed since by somebody else and are left"
+        say += f", {len(parts['left'])} are left: {parts['left'][0].why}"
     if parts["failed"]:
         say += f", {len(parts['failed'])} could not be put back: {parts['failed'][0].why}"
     if status == "undone":

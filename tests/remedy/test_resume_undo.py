@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from doctor.remedy.runner import RoleResult
@@ -108,6 +109,26 @@ def test_what_somebody_changed_since_is_left_and_named(bench: Bench) -> None:
     left = [part for step in undone.steps for part in step.left]
     assert [part.path for part in left] == [str(bench.etc / "one")]
     assert left[0].why == "somebody changed it since"
+    assert undone.steps[-1].say.endswith("1 are left: somebody changed it since")
+
+
+def test_what_was_not_copied_is_not_said_to_be_somebody_elses(bench: Bench) -> None:
+    bench.note("one")
+    place = bench.root / "envs"
+    place.mkdir()
+    touches = bench.remedies["one"].touches.__class__(
+        paths=bench.remedies["one"].touches.paths, trees=[str(place)]
+    )
+    bench.remedies["one"] = msgspec.structs.replace(bench.remedies["one"], touches=touches)
+    played = bench.play
+
+    def fills(*given: object) -> RoleResult:
+        (place / "more").write_text("x")
+        return played(*given)  # type: ignore[arg-type]
+
+    bench.play = fills  # type: ignore[method-assign]
+    [step] = bench.undo(bench.fix().run).steps
+    assert step.say.endswith("1 are left: it was there before and was not copied")
 
 
 def test_steps_that_build_on_each_other_are_undone_in_reverse(bench: Bench) -> None:
