@@ -7,6 +7,8 @@ import os
 import socket
 from pathlib import Path
 
+from doctor.smoke.processes import process_ids
+
 LOOPBACK = "127.0.0.1"
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp."""
@@ -36,11 +38,8 @@ def holder(port: int) -> tuple[int, str] | None:
     if not inodes:
         return None
     wanted = {f"socket:[{inode}]" for inode in inodes}
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit() and _has_one(entry.path, wanted):
-                return int(entry.name), _name(entry.path)
-    return None
+    pid = next((pid for pid in process_ids() if _has_one(f"/proc/{pid}", wanted)), None)
+    return None if pid is None else (pid, _name(f"/proc/{pid}"))
 
 
 def _name(process: str) -> str:

@@ -148,15 +148,20 @@ def tail(log: Path, size: int = 200_000) -> str:
         return ""
 
 
+def process_ids() -> Iterator[int]:
+    """Every process that /proc shows, zombies too."""
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                yield int(entry.name)
+
+
 def members(sessions: set[int], run: str | None = None) -> set[int]:
     """Living processes of these sessions, or with the run's mark, or descended from either; never ourselves."""
     mark = f"{MARK}={run}".encode() if run else None
     parents: dict[int, int] = {}
     found: set[int] = set()
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        pid = int(entry.name)
+    for pid in process_ids():
         stat = _stat(pid)
         if stat is None:
             continue
@@ -226,13 +231,13 @@ def adopting() -> Iterator[None]:
 
 def _reap_adopted(own: set[int], sessions: set[int]) -> None:
     """Zombies of these sessions that became our children; those that subprocess started it reaps itself."""
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit() or int(entry.name) in own:
+    for pid in process_ids():
+        if pid in own:
             continue
-        stat = _stat(int(entry.name))
+        stat = _stat(pid)
         if stat is not None and stat[0] == "Z" and stat[1] == os.getpid() and stat[2] in sessions:
             with suppress(ChildProcessError):
-                os.waitpid(int(entry.name), os.WNOHANG)
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _signal(pids: set[int], number: signal.Signals) -> None:
