@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from doctor.errors import DoctorError
@@ -30,7 +28,7 @@ from doctor.tui.fleet_rows import (
 from doctor.tui.fleet_state import FleetView, faults
 from doctor.tui.origin import AUDIT
 from doctor.tui.row import Part, Row, keep, safe
-from doctor.tui.screens.base import DoctorScreen
+from doctor.tui.screens.list_and_pane import ListAndPane
 from doctor.tui.state import ViewState
 from doctor.tui.widgets.filter_box import FilterBox
 from doctor.tui.widgets.pane import Pane, content
@@ -54,7 +52,7 @@ OF_REPORT: dict[Show, Callable[[FleetReport], list[Row]]] = {
 }
 
 
-class FleetScreen(DoctorScreen):
+class FleetScreen(ListAndPane):
     """`doctor fleet audit` to watch and `doctor fleet report` to walk through."""
 
     MODE = "fleet"
@@ -79,16 +77,6 @@ class FleetScreen(DoctorScreen):
         self._made: dict[tuple[Show, str], list[Row]] = {}
         self._rows: list[Row] = []
         self._kept: list[Kept] = []
-
-    def body(self) -> ComposeResult:
-        """Head, list, pane."""
-        yield Static(id="head", markup=False)
-        with Container(id="panes"):
-            with Vertical(id="left"):
-                yield Static(id="list-title", markup=False)
-                yield RowList(id="rows")
-                yield FilterBox("#rows")
-            yield Pane(id="detail", empty="Nothing is selected.")
 
     def on_mount(self) -> None:
         """The list has the keys; time goes on."""
@@ -240,15 +228,6 @@ class FleetScreen(DoctorScreen):
             return
         self.app.push_screen(StoredHostScreen(name, report))
 
-    @on(FilterBox.Changed, "#filter")
-    def _filtered(self) -> None:
-        self.show(self.view)
-
-    def action_filter(self) -> None:
-        """Type words."""
-        self.remove_class("-zoom")
-        self.query_one(FilterBox).open()
-
     def action_show_next(self) -> None:
         """Hosts, findings, outliers, rules across hosts, changes."""
         self._having = ""
@@ -256,23 +235,14 @@ class FleetScreen(DoctorScreen):
         self._show = SHOWS[(SHOWS.index(self._show) + 1) % len(SHOWS)]
         self.show(self.view)
 
-    def action_zoom(self) -> None:
-        """The pane alone, and back."""
-        self.toggle_class("-zoom")
-        self.query_one(Pane if self.has_class("-zoom") else RowList).focus()
-
     def action_back(self) -> None:
-        """From the pane to the list; then the filter goes; then the finding whose hosts are listed."""
-        rows, filtering = self.query_one(RowList), self.query_one(FilterBox)
-        if self.has_class("-zoom") or not rows.has_focus:
-            self.remove_class("-zoom")
-            rows.focus()
-        elif filtering.value:
-            filtering.action_leave()
-        elif self._having:
+        """As in every list; then from a finding's hosts to the finding."""
+        if self.is_at_rest and self._having:
             finding, self._having, self._show = self._having, "", "findings"
             self.show(self.view)
-            rows.move_to(finding)
+            self.query_one(RowList).move_to(finding)
+            return
+        super().action_back()
 
     def action_audit(self) -> None:
         """Ask for the inventory, then audit it."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from doctor.tui import detail
@@ -17,6 +15,7 @@ from doctor.tui.fact_rows import fact_rows, value_at
 from doctor.tui.finding_rows import SHOWS, Show, finding_rows
 from doctor.tui.header import bar, head_lines, next_of
 from doctor.tui.row import Part, Row, keep, safe
+from doctor.tui.screens.list_and_pane import ListAndPane
 from doctor.tui.state import ViewState
 from doctor.tui.widgets.filter_box import FilterBox
 from doctor.tui.widgets.pane import Pane, content
@@ -30,7 +29,7 @@ EMPTY = {
 }
 
 
-class HostScreen(Copying):
+class HostScreen(Copying, ListAndPane):
     """`doctor check` and `doctor explain`, to walk through."""
 
     MODE = "host"
@@ -57,16 +56,6 @@ class HostScreen(Copying):
         self._unfolded: set[str] = set()
         self._made: tuple[object, ...] = ()
         self._rows: list[Row] = []
-
-    def body(self) -> ComposeResult:
-        """Head, list, pane."""
-        yield Static(id="head", markup=False)
-        with Container(id="panes"):
-            with Vertical(id="left"):
-                yield Static(id="list-title", markup=False)
-                yield RowList(id="rows")
-                yield FilterBox("#rows")
-            yield Pane(id="detail", empty="Nothing is selected.")
 
     def on_mount(self) -> None:
         """The list has the keys; a slow probe is seen to be slow."""
@@ -176,15 +165,6 @@ class HostScreen(Copying):
             self.add_class("-zoom")
         self.query_one("#detail", Pane).focus()
 
-    @on(FilterBox.Changed, "#filter")
-    def _filtered(self) -> None:
-        self.show(self.view)
-
-    def action_filter(self) -> None:
-        """Type words."""
-        self.remove_class("-zoom")
-        self.query_one(FilterBox).open()
-
     def action_show_next(self) -> None:
         """Problems, errors, not seen, all."""
         self._facts = False
@@ -215,20 +195,6 @@ class HostScreen(Copying):
             self.show(self.view)
             self.query_one(RowList).move_to(id)
         self.query_one(RowList).focus()
-
-    def action_zoom(self) -> None:
-        """The pane alone, and back."""
-        self.toggle_class("-zoom")
-        self.query_one(Pane if self.has_class("-zoom") else RowList).focus()
-
-    def action_back(self) -> None:
-        """From the pane to the list; then the filter goes."""
-        rows = self.query_one(RowList)
-        if self.has_class("-zoom") or not rows.has_focus:
-            self.remove_class("-zoom")
-            rows.focus()
-        else:
-            self.query_one(FilterBox).action_leave()
 
     def copied_finding(self) -> str | None:
         """The finding under the cursor."""

@@ -13,7 +13,7 @@ from textual.widgets import Static
 from doctor.errors import DoctorError
 from doctor.tui.matrix_rows import load, matrix_rows, row_lines, want_of
 from doctor.tui.row import Row, keep, safe
-from doctor.tui.screens.base import DoctorScreen
+from doctor.tui.screens.list_and_pane import ListAndPane
 from doctor.tui.screens.plan import EXAMPLES
 from doctor.tui.screens.prompt import PromptScreen
 from doctor.tui.state import ViewState
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from doctor.matrix.matrix import Matrix
 
 
-class MatrixScreen(DoctorScreen):
+class MatrixScreen(ListAndPane):
     """`doctor matrix show` and `why`, to walk through."""
 
     MODE = "matrix"
@@ -103,24 +103,6 @@ class MatrixScreen(DoctorScreen):
         if self.has_class("-narrow"):
             self.add_class("-zoom")
         self.query_one("#detail", Pane).focus()
-
-    @on(FilterBox.Changed, "#filter")
-    def _filtered(self) -> None:
-        self.show(self.doctor.state)
-
-    def action_filter(self) -> None:
-        """Type words."""
-        self.remove_class("-zoom")
-        self.query_one(FilterBox).open()
-
-    def action_back(self) -> None:
-        """From the pane to the list; then the filter goes."""
-        rows = self.query_one(RowList)
-        if self.has_class("-zoom") or not rows.has_focus:
-            self.remove_class("-zoom")
-            rows.focus()
-        else:
-            self.query_one(FilterBox).action_leave()
 
     def action_want(self) -> None:
         """What would it need: the plan for this host."""

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from doctor.tui.reporting import state_of
 from doctor.tui.screens.host import HostScreen
-from doctor.tui.widgets.filter_box import FilterBox
-from doctor.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from doctor.facts.identity import HostName
@@ -51,11 +49,7 @@ class StoredHostScreen(HostScreen):
 
     def action_back(self) -> None:
         """As on every host; where there is nothing to go back from, to the fleet."""
-        if (
-            self.query_one(RowList).has_focus
-            and not self.has_class("-zoom")
-            and not self.query_one(FilterBox).value
-        ):
+        if self.is_at_rest:
             self.dismiss()
             return
         super().action_back()
