@@ -152,16 +152,6 @@ class Store:
                 ),
             )
 
-    def prune(self, keep: int) -> int:
-        """Forget all finished audits but the newest `keep`; how many went."""
-        with self._db:
-            found = self._db.execute(
-                "DELETE FROM audits WHERE finished <> '' AND id NOT IN"
-                " (SELECT id FROM audits WHERE finished <> '' ORDER BY started DESC, id DESC LIMIT ?)",
-                (keep,),
-            )
-        return found.rowcount
-
     # reading
 
     def audits(self) -> list[Audit]:
