@@ -176,6 +176,13 @@ def test_lost_gpu_is_listed_with_its_error() -> None:
     assert [gpu["opened"].value for gpu in gpus.values()] == ["ok", "NVML_ERROR_GPU_IS_LOST"]
 
 
+def test_devices_without_numbers_are_not_seen() -> None:
+    out = simulate({"gpus": ["NVIDIA L4"]})
+    out.nvml["devices"] = {"first": "GPU-1"}
+    gpus = nvml.probe(MemorySource(out))["gpus"]
+    assert (gpus.state, gpus.reason) == ("unknown", "NVML's devices are not numbered")
+
+
 def smi_host(text: str, rc: int = 0) -> MemorySource:
     out = simulate({"gpus": ["NVIDIA H200"]})
     out.nvml.clear()
