@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from doctor.remedy.outcome import FixReport, StepOutcome
 from doctor.remedy.undo import UndoReport
 from doctor.report.plain import escape
-from doctor.report.text import Look
+from doctor.report.text import Look, wrap
 
 MARKS = {
     "verified": ("✓", "ok", "green"),
@@ -39,10 +38,10 @@ def fix(report: FixReport, look: Look) -> str:
     if by_hand:
         lines += ["", look.paint("By hand", "bold")]
         for item in by_hand:
-            lines += _wrap(f"{item.id}: {item.say}", look, "  ", "      ")
+            lines += wrap(f"{item.id}: {item.say}", look, "  ", "      ")
             lines += [f"      $ {escape(line)}" for line in (item.command or "").splitlines()]
     for stop in report.stopped:
-        lines += ["", *_wrap(f"Stopped: {stop.why}", look, "", "  ")]
+        lines += ["", *wrap(f"Stopped: {stop.why}", look, "", "  ")]
         if stop.allow:
             lines.append(f"  --allow {stop.allow} allows it")
         if stop.command:
@@ -52,7 +51,7 @@ def fix(report: FixReport, look: Look) -> str:
 
         lines += ["", smoke_text.render(report.smoke, look)]
     elif report.no_smoke and not report.dry_run:
-        lines += ["", *_wrap(f"not proved by smoke: {report.no_smoke}", look, "  ", "    ")]
+        lines += ["", *wrap(f"not proved by smoke: {report.no_smoke}", look, "  ", "    ")]
     if any(item.ran for item in report.steps):
         lines += ["", look.paint(f"  doctor undo {report.run}: takes it back", "dim")]
     return "\n".join(lines)
@@ -74,14 +73,14 @@ def _head(report: FixReport, look: Look) -> str:
 
 def _step(step: StepOutcome, look: Look, dry_run: bool) -> list[str]:
     lines = ["", f"  {_mark(step.status, look)} {look.paint(step.id, 'bold')}"]
-    lines += _wrap(step.say, look, "      ", "      ")
+    lines += wrap(step.say, look, "      ", "      ")
     lines += [
-        line for item in step.failures[1:4] for line in _wrap(item, look, "      ", "        ")
+        line for item in step.failures[1:4] for line in wrap(item, look, "      ", "        ")
     ]
     if step.command:
         lines += [f"      $ {escape(line)}" for line in step.command.splitlines()]
     if step.findings:
-        lines += _wrap(f"answers {', '.join(step.findings)}", look, "      ", "        ")
+        lines += wrap(f"answers {', '.join(step.findings)}", look, "      ", "        ")
     if dry_run:
         for diff in step.diffs:
             lines += [f"      {escape(line)}" for line in diff.splitlines()]
@@ -99,13 +98,13 @@ def undo(report: UndoReport, look: Look) -> str:
             f"  {_mark(step.status, look)} {look.paint(step.id, 'bold')}: {escape(step.say)}",
         ]
         for part in step.left:
-            lines += _wrap(f"left: {part.path}: {part.why}", look, "      ", "        ")
+            lines += wrap(f"left: {part.path}: {part.why}", look, "      ", "        ")
         for part in step.failed:
-            lines += _wrap(f"failed: {part.path}: {part.why}", look, "      ", "        ")
+            lines += wrap(f"failed: {part.path}: {part.why}", look, "      ", "        ")
         for note in step.notes:
-            lines += _wrap(note, look, "      ", "        ")
+            lines += wrap(note, look, "      ", "        ")
     for stop in report.stopped:
-        lines += ["", *_wrap(f"Stopped: {stop.why}", look, "", "  ")]
+        lines += ["", *wrap(f"Stopped: {stop.why}", look, "", "  ")]
         if stop.allow:
             lines.append(f"  --allow {stop.allow} allows it")
     return "\n".join(lines)
@@ -114,14 +113,3 @@ def undo(report: UndoReport, look: Look) -> str:
 def _mark(status: str, look: Look) -> str:
     glyph, plain, color = MARKS.get(status, ("?", "?", "cyan"))
     return look.paint(f"{glyph if look.unicode else plain} {status}", color)
-
-
-def _wrap(text: str, look: Look, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        escape(text),
-        look.width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [first]

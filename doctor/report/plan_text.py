@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from doctor.checks.finding import Citation
 from doctor.plan.model import Plan, Step, Target
 from doctor.report.plain import escape
-from doctor.report.text import Look
+from doctor.report.text import Look, wrap
 
 _WORDS = {
     "satisfied": ("green", "✓", "ok", "nothing to change"),
@@ -28,10 +27,10 @@ def render(plan: Plan, look: Look) -> str:
     if plan.conflict is not None:
         lines += ["", look.paint("These cannot all hold", "bold")]
         for clash in plan.conflict:
-            lines += _wrap(f"- {clash.say}", look, "  ", "    ")
+            lines += wrap(f"- {clash.say}", look, "  ", "    ")
             lines += _cited(clash.sources, look)
     for item in plan.instead:
-        lines += ["", *_wrap(f"Instead: {item.say} (--want {item.want})", look, "", "  ")]
+        lines += ["", *wrap(f"Instead: {item.say} (--want {item.want})", look, "", "  ")]
     if plan.target:
         lines += ["", look.paint("Target", "bold")]
         for row in plan.target:
@@ -43,7 +42,7 @@ def render(plan: Plan, look: Look) -> str:
     if plan.unseen:
         lines += ["", look.paint("Not seen, so not decided", "bold")]
         for hole in plan.unseen:
-            lines += _wrap(f"? {hole.fact}: {hole.reason}", look, "  ", "    ")
+            lines += wrap(f"? {hole.fact}: {hole.reason}", look, "  ", "    ")
     return "\n".join(lines)
 
 
@@ -83,7 +82,8 @@ def _row(row: Target, look: Look) -> Iterator[str]:
     )
     head = f"{'*' if row.change else ' '} {row.thing}"
     yield look.paint(f"  {escape(head)}", "bold") + f"  {escape(value)}"
-    yield from _wrap(row.why, look, "      ", "      ")
+    if row.why:
+        yield from wrap(row.why, look, "      ")
     yield from _cited(row.sources, look)
 
 
@@ -92,25 +92,14 @@ def _step(number: int, step: Step, look: Look) -> Iterator[str]:
     disturbs = "disturbs nothing" if step.disturbs == "none" else f"disturbs: {step.disturbs}"
     yield f"  {number}. " + look.paint(escape(name), "bold") + f"  ({disturbs})"
     for change in step.changes:
-        yield from _wrap(change, look, "     ", "       ")
+        yield from wrap(change, look, "     ", "       ")
     if step.findings:
-        yield from _wrap(f"answers {', '.join(step.findings)}", look, "     ", "       ")
+        yield from wrap(f"answers {', '.join(step.findings)}", look, "     ", "       ")
 
 
 def _cited(sources: list[Citation], look: Look) -> Iterator[str]:
     if sources:
         named = ", ".join(item.id for item in sources[:_SOURCES])
         more = f" and {len(sources) - _SOURCES} more" if len(sources) > _SOURCES else ""
-        for line in _wrap(f"[{named}{more}]", look, "      ", "       "):
+        for line in wrap(f"[{named}{more}]", look, "      ", "       "):
             yield look.paint(line, "dim")
-
-
-def _wrap(text: str, look: Look, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        escape(text),
-        look.width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
