@@ -11,9 +11,9 @@ from typing import Literal
 import msgspec
 
 from doctor.errors import DoctorError
+from doctor.plan.model import Disturbs
 from doctor.resources import playbooks_dir
 
-Disturbs = Literal["none", "service", "gpu", "reboot"]
 Undo = Literal["exact", "best-effort", "none"]
 Family = Literal["debian", "rhel", "wsl2"]
 
