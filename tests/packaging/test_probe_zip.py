@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import subprocess
@@ -125,4 +126,11 @@ def test_what_is_sent_finds_a_python_that_can_run_it(python: Path, tmp_path: Pat
         (tools / "python3.10").symlink_to(sys.executable)
         done = ask()
     assert done.stdout.startswith("doctor-probe/1 word eJ"), done.stderr
-    assert str(Path(bundle.__file__).parent).encode() not in sent.read_bytes()
+
+
+def test_what_is_sent_tells_nothing_of_where_this_program_is_installed() -> None:
+    places = [str(path.parent).encode() for path in (Path(bundle.__file__), bundle._pynvml())]
+    with zipfile.ZipFile(io.BytesIO(bundle.shipped())) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    assert any(name.endswith(".pyc") for name in members)
+    assert [name for name, data in members.items() if any(place in data for place in places)] == []
