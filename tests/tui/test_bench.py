@@ -45,10 +45,12 @@ def test_a_key_is_painted_within_fifty_milliseconds(
     found = bench.keys(origin, bench.FINDING_KEYS if what == "findings" else bench.HOST_KEYS)
     with capsys.disabled():
         print(f"\nkey to paint over {number} {what}, ms: {json.dumps(found)}")
-    # twice as many hosts as the aim speaks of: of these the usual key is held to it, the worst is printed
-    held = "processor, worst" if what == "findings" else "processor, median"
+    # the clock sees what waits for a timer, the processor every key of a machine that is busy with other things; of hosts
+    # there are twice as many rows as the aim speaks of, so that the usual key alone is held to it
+    held = ["clock, median", "processor, worst" if what == "findings" else "processor, median"]
     for name, each in found.items():
-        assert each[held] < bench.AIM_MS, name
+        for time in held:
+            assert each[time] < bench.AIM_MS, (name, time)
 
 
 @pytest.mark.bench
