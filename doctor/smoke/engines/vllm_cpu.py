@@ -31,12 +31,16 @@ class VllmCpu(Vllm):
         return "float32"
 
     def options(self, ctx: Context) -> list[str]:
-        """Nothing is compiled: the start is shorter."""
+        """No graph is compiled: the start is shorter."""
         return ["--enforce-eager"]
 
     def environment(self, ctx: Context) -> dict[str, str]:
-        """A small cache, and no GPU even where there is one."""
-        return {"VLLM_CPU_KVCACHE_SPACE": "1", "CUDA_VISIBLE_DEVICES": ""}
+        """A small cache, no GPU even where there is one, and log-probabilities that need no compiler either."""
+        return {
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "TORCHDYNAMO_DISABLE": "1",
+        }
 
 
 def measured_version(ctx: Context) -> str:
