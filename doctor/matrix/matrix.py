@@ -1,4 +1,7 @@
-"""The loaded matrix: rows by table, decoded on first use, and the sources that they cite."""
+"""The loaded matrix: rows by table, decoded on first use, and the sources that they cite.
+
+Row types are imported with the first table: most of the time that one check on a recording takes is to make classes.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from doctor.matrix.model import TABLE_OF, TABLES, Row, Source, Statement, Waiver
+from doctor.matrix.row import Row, Source, Waiver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from doctor.matrix.model import Statement
 
 R = TypeVar("R", bound=Row)
 
@@ -42,6 +47,8 @@ class Matrix:
     @property
     def names(self) -> tuple[str, ...]:
         """Every table's name, in the order of the model, whether it has rows or not."""
+        from doctor.matrix.model import TABLES
+
         return tuple(TABLES)
 
     @property
@@ -53,6 +60,8 @@ class Matrix:
 
     def rows(self, kind: type[R]) -> tuple[R, ...]:
         """The rows of a table, asked for by their type: `matrix.rows(Gpu)`."""
+        from doctor.matrix.model import TABLE_OF
+
         rows: tuple[Any, ...] = self.table(TABLE_OF[kind])
         return rows
 
@@ -64,17 +73,18 @@ class Matrix:
     def table(self, name: str) -> tuple[Row, ...]:
         """The rows of a table by its name; `KeyError` for a name that is no table."""
         rows = self._tables.get(name)
-        if rows is None:
-            TABLES[name]
-            return ()
-        if isinstance(rows, msgspec.Raw):
+        if rows is None or isinstance(rows, msgspec.Raw):
+            from doctor.matrix.model import TABLES
+
             kind: Any = GenericAlias(tuple, (TABLES[name], ...))
-            rows = msgspec.json.decode(rows, type=kind, dec_hook=construct)
+            rows = () if rows is None else msgspec.json.decode(rows, type=kind, dec_hook=construct)
             self._tables[name] = rows
         return rows
 
     def find(self, kind: type[R], key: str) -> R | None:
         """The row with that key, or None: a matrix that does not know never guesses."""
+        from doctor.matrix.model import TABLE_OF
+
         found: R | None = self.index(TABLE_OF[kind]).get(key)
         return found
 
