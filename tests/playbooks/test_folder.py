@@ -47,7 +47,7 @@ def _digests(host: Host) -> str:
     return host.out(f"find {FOLDER} -type f -exec sha256sum {{}} + | sort")
 
 
-@pytest.mark.parametrize("flavor", ["ubuntu2404"])
+@pytest.mark.parametrize("flavor", ["ubuntu2404", "rocky9"])
 def test_bare_host_gets_its_driver_from_the_folder_and_nothing_else(
     start: Start, flavor: str
 ) -> None:
@@ -77,6 +77,22 @@ def test_bare_host_gets_its_driver_from_the_folder_and_nothing_else(
         # dnf notes the checksum of a package that it took from a folder in an attribute of the file
         left = before.left(host)
         assert [path for path in left if not path.startswith(f"{FOLDER}/")] == [], left
+
+
+@pytest.mark.parametrize("flavor", ["ubuntu2404", "rocky9"])
+def test_key_of_somebody_elses_in_the_folder_is_refused(start: Start, flavor: str) -> None:
+    with start(flavor) as host:
+        fill(host)
+        host.run(
+            "export GNUPGHOME=$(mktemp -d); gpg --batch --quiet --passphrase '' --quick-generate-key x rsa2048 sign never 2>/dev/null;"
+            f" for key in $(find {FOLDER}/developer.download.nvidia.com -name '*.pub'); do gpg --armor --export x > $key; done"
+        )
+        packages = host.packages()
+        with host.offline():
+            done = fix(host, "--offline", FOLDER, "--allow", EVERYTHING)
+        assert done.code == 4, done.failures()
+        assert "is pinned: nothing was written" in done.failures()
+        assert host.packages() == packages
 
 
 def test_folder_that_a_user_can_write_is_refused(start: Start) -> None:
