@@ -362,7 +362,7 @@ class Source:
         if name in process.get("env", {}):
             return known(process["env"][name], via)
         if process.get("sudo") and process.get("scope", "shell") == "shell":
-            return unknown("sudo resets the caller's environment; say --scope", via)
+            return unknown("sudo resets the caller's environment (host.sudo-environment)", via)
         return absent(via)
 
 

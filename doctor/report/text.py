@@ -144,13 +144,30 @@ def _not_seen(report: Report, look: Look, shown: set[str]) -> list[str]:
     if not missing:
         return []
     missing.sort(key=lambda item: (item.severity is not Severity.ERROR, item.id))
-    limit = len(missing) if look.verbose else 8
+    alike = _alike(missing, whole=look.verbose)
+    limit = len(alike) if look.verbose else 8
     lines = ["", look.paint("Not seen", "bold")]
-    for item in missing[:limit]:
-        lines += marked(item.outcome, f"{item.id}: {item.message}", look)
-    if len(missing) > limit:
-        lines.append(f"  and {len(missing) - limit} more (doctor check -v)")
+    for ids, message in alike[:limit]:
+        lines += marked(Outcome.UNKNOWN, f"{', '.join(ids)}: {message}", look)
+    rest = sum(len(ids) for ids, _ in alike[limit:])
+    if rest:
+        lines.append(f"  and {rest} more (doctor check -v)")
     return lines
+
+
+def _alike(missing: list[Finding], *, whole: bool) -> list[tuple[list[str], str]]:
+    """Checks that did not see for one reason share a line, which names all that was to be read."""
+    if whole:
+        return [([item.id], item.message) for item in missing]
+    groups: dict[str, list[Finding]] = {}
+    for item in missing:
+        groups.setdefault(item.message.rpartition(": ")[2], []).append(item)
+    return [([item.id for item in items], _said(reason, items)) for reason, items in groups.items()]
+
+
+def _said(reason: str, items: list[Finding]) -> str:
+    read = dict.fromkeys(item.message.rpartition(": ")[0] for item in items)
+    return ": ".join(part for part in (", ".join(filter(None, read)), reason) if part)
 
 
 def _rest(report: Report, look: Look) -> list[str]:

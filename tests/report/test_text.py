@@ -117,6 +117,19 @@ def test_healthy_says_so_with_what_was_not_seen() -> None:
     assert render(quiet, Look()).splitlines()[0] == "✓ HEALTHY  1 passed, 1 not seen"
 
 
+def test_checks_that_one_reason_kept_from_seeing_share_a_line() -> None:
+    under_sudo = [
+        finding(id, Outcome.UNKNOWN, Severity.WARN, message=f"{what}: sudo resets it")
+        for id, what in (("a.a", "$A"), ("b.b", "$B"), ("c.c", "$A"))
+    ]
+    alone = finding("d.d", Outcome.UNKNOWN, Severity.WARN, message="/etc/d: permission denied")
+    text = render(report(*under_sudo, alone, verdict="healthy"), Look())
+    assert "? unknown a.a, b.b, c.c: $A, $B: sudo resets it\n" in text
+    assert "? unknown d.d: /etc/d: permission denied\n" in text
+    whole = render(report(*under_sudo, alone, verdict="healthy"), Look(verbose=True))
+    assert "? unknown b.b: $B: sudo resets it\n" in whole
+
+
 def test_colour_is_never_alone() -> None:
     colored = render(FULL, Look(color=True))
     assert "\x1b[31m✗ FAIL\x1b[0m" in colored

@@ -128,7 +128,7 @@ def environment(src: Source) -> Fact:
     if process.get("error"):
         return unknown(str(process["error"]), "$NCCL_*")
     if process.get("sudo") and process.get("scope", "shell") == "shell":
-        return unknown("sudo resets the caller's environment; say --scope", "$NCCL_*")
+        return unknown("sudo resets the caller's environment (host.sudo-environment)", "$NCCL_*")
     env = process.get("env", {})
     return known({name: env[name] for name in sorted(env) if name.startswith("NCCL_")}, "$NCCL_*")
 
