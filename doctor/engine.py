@@ -313,6 +313,7 @@ def line_of(
     from doctor.plan.want import parse_all
     from doctor.probes.live import LiveSource
     from doctor.remedy.job import Line
+    from doctor.remedy.pip_settings import told
 
     overlays = tuple(Path(item) for item in asked.overlays)
     wants = tuple(parse_all(asked.wants, None, overlays)) if asked.wants else ()
@@ -358,6 +359,7 @@ def line_of(
         offline={"doctor_offline_dir": folder.path, "doctor_offline_base": folder.base}
         if folder
         else {},
+        own={} if folder else {"engine_env": told(asked.pip)},
     )
 
 

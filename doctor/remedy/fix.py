@@ -14,7 +14,7 @@ from doctor.exit_codes import ExitCode
 from doctor.plan.model import Plan, Step, digest
 from doctor.remedy import lock
 from doctor.remedy.hands import NoRightsError
-from doctor.remedy.job import Job
+from doctor.remedy.job import FixOptions, Job
 from doctor.remedy.journal import store
 from doctor.remedy.outcome import (
     FindingOutcome,
@@ -23,6 +23,7 @@ from doctor.remedy.outcome import (
     exit_code,
     finding_status,
 )
+from doctor.remedy.pip_settings import may_be_kept
 from doctor.remedy.proof import prove
 from doctor.remedy.reboot import barrier
 from doctor.remedy.resume import interrupted_run, take_over
@@ -30,6 +31,11 @@ from doctor.remedy.runner import RoleResult
 from doctor.remedy.session import Session, outcome_of
 from doctor.remedy.state import Run
 from doctor.report.model import Report
+
+FORGOTTEN = (
+    "pip's settings carry a password and are not kept with the run: "
+    "a part of it that goes on after a reboot reads /etc/pip.conf only"
+)
 
 
 class InterruptedRunError(DoctorError):
@@ -55,12 +61,14 @@ def fix(job: Job, run: Run) -> FixReport:
         plan = job.plan(report)
         job.tell(PlanReady(plan=msgspec.to_builtins(plan)))
         session = Session(job, run, plan.steps, report)
+        if not may_be_kept(job.options.pip):
+            job.tell(Note(text=FORGOTTEN))
         try:
             approve(
                 session,
                 "started",
                 verdict=report.verdict,
-                options=msgspec.to_builtins(job.options),
+                options=msgspec.to_builtins(_kept(job.options)),
             )
         except OSError as error:
             _all_failed(session, f"no record can be kept in {run.folder}: {error.strerror}")
@@ -77,10 +85,15 @@ def approve(session: Session, what: str, **values: Any) -> None:
         {
             "steps": session.steps,
             "digest": digest(session.steps),
-            "options": session.job.options,
+            "options": _kept(session.job.options),
         },
     )
     session.journal.add(what, digest=digest(session.steps), **values)
+
+
+def _kept(options: FixOptions) -> FixOptions:
+    """The options as a record holds them: without what carries a password."""
+    return options if may_be_kept(options.pip) else msgspec.structs.replace(options, pip={})
 
 
 def _may(session: Session) -> bool:

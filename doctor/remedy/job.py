@@ -36,6 +36,8 @@ class FixOptions(msgspec.Struct, frozen=True, kw_only=True):
     package_wait: float = 600.0
     rounds: int = 3
     """How often findings that only show up after a fix are planned for."""
+    pip: dict[str, str] = {}
+    """Where this host's owner has pip get its packages, of the environment that the run was begun in; what goes on after a reboot has another."""
     smoke: str | None = None
     """How far up the ladder the host is proved afterwards: auto, a rung, none; None where nobody said."""
 
@@ -50,6 +52,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """prove(report, level, folder, cancel): climb the smoke ladder."""
     offline: dict[str, str] = {}
     """What roles are told where the host has no way out."""
+    own: Mapping[str, Mapping[str, Any]] = {}
+    """What a role is told of settings of the host's owner; it comes before the plan's words."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

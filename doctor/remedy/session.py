@@ -267,6 +267,7 @@ class Session:
             "doctor_remedy": step.remedy,
             "doctor_run_id": self.run.id,
             **self.job.line.offline,
+            **self.job.line.own.get(step.remedy or "", {}),
             "doctor_lock_timeout": int(min(self.job.options.package_wait, 600)),
         }
 

