@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from doctor.facts.distribution import parse
 from doctor.facts.model import Known, Unknown
 from doctor.facts.tree import AREAS, Facts
 
@@ -50,10 +51,10 @@ def host_name(facts: Facts, label: str) -> HostName:
     inside = text(facts.host.container)
     if inside and inside != "none":
         platform = f"{platform or 'unknown hardware'}, in {inside}"
-    pretty = ""
-    for line in text(facts.host.os_release).splitlines():
-        if line.startswith("PRETTY_NAME="):
-            pretty = line.partition("=")[2].strip().strip("\"'")
+    try:
+        pretty = parse(text(facts.host.os_release)).pretty
+    except ValueError:
+        pretty = ""
     return HostName(
         name=text(facts.host.name), source=label, platform=platform, distribution=pretty
     )

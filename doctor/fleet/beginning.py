@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -16,6 +14,7 @@ from doctor import __version__
 from doctor.errors import UsageError
 from doctor.fleet.inventory import Inventory
 from doctor.fleet.store import Audit, Store
+from doctor.remedy.host.run_id import new_id
 
 if TYPE_CHECKING:
     from doctor.fleet.audit import AuditOptions
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
 def now() -> str:
     """UTC."""
     return datetime.now(timezone.utc).replace(microsecond=0).isoformat()
-
-
-def new_id() -> str:
-    """Sortable by time."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
 def begun(store: Store, found: Inventory, asked: AuditOptions) -> Audit:

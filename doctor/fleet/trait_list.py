@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from doctor.checks.finding import Severity
+from doctor.facts.distribution import parse
 from doctor.facts.model import Absent, FactUnknown, Known, NotApplicable, Unknown
 from doctor.facts.tree import Facts
 from doctor.fleet.traits import (
@@ -31,9 +32,10 @@ def _or(fact: Any, read: Callable[[Any], str]) -> str:
 
 def _distribution(facts: Facts) -> str:
     def pretty(text: str) -> str:
-        lines = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
-        name = lines.get("PRETTY_NAME") or f"{lines.get('ID', '')} {lines.get('VERSION_ID', '')}"
-        return name.strip().strip("\"'")
+        try:
+            return parse(text).pretty
+        except ValueError as error:
+            raise FactUnknown(str(error), "/etc/os-release") from None
 
     return _or(facts.host.os_release, pretty)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import stat
-import time
 from pathlib import Path
 
 import msgspec
 
 from doctor.errors import DoctorError, UsageError
+from doctor.remedy.host.run_id import RUN_ID, new_id
 
 ROOT = Path("/var/lib/gpu-host-doctor")
-RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -66,7 +63,7 @@ class State(msgspec.Struct, frozen=True):
 
     def new_run(self) -> Run:
         """An empty run folder."""
-        id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+        id = new_id()
         folder = self.root / "runs" / id
         (self.root / "runs").mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,12 +105,12 @@ def choose(options: Options, facts: Facts) -> str:
 
 def new_folder(root: Path | None = None) -> Path:
     """A fresh folder for one run's logs and report, in the state folder, closed to others."""
+    from doctor.remedy.host.run_id import new_id
     from doctor.remedy.state import open_state
 
     state = open_state(root)
     parent = state.root / "smoke"
     parent.mkdir(mode=0o700, exist_ok=True)
-    name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
-    folder = parent / name
+    folder = parent / new_id()
     folder.mkdir(mode=0o700)
     return folder

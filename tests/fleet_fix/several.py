@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from doctor.errors import RemedyError
 from doctor.facts.identity import HostName
+from doctor.fleet.envelope import Raw
 from doctor.fleet.fixing.host import Setting
 from doctor.fleet.fixing.model import FleetFix, HostFix
 from doctor.fleet.fixing.remote import LostError, Remote
@@ -43,7 +45,12 @@ class FakeRemote(Remote):
         self.before_play: Callable[[str], None] = lambda remedy: None
         self._fleet = fleet
 
-    def look(self) -> Report:
+    def ask(self) -> Future[tuple[Raw, float]]:
+        answer: Future[tuple[Raw, float]] = Future()
+        answer.set_result((Raw(host=self.name, kind="ok", at=0.0), 0.0))
+        return answer
+
+    def judged(self, raw: Raw, seconds: float) -> Report:
         if not self.up:
             raise LostError(HostLine(name=self.name, state="unreachable", reason="no connection"))
         self._fleet.looked.append(self.name)

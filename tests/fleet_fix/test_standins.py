@@ -107,9 +107,9 @@ def test_waves_fix_and_undo_what_a_dry_run_only_shows(
 
         dry = fix("fix", *where, *ONLY, "--dry-run", "--serial", "3")
         assert dry["exit_code"] in (0, 1)
-        for host in lines(dry).values():
-            assert status(host, "packages.not-locked") == "planned"
-            assert any(step["diffs"] for step in host["steps"])
+        for planned in lines(dry).values():
+            assert status(planned, "packages.not-locked") == "planned"
+            assert any(step["diffs"] for step in planned["steps"])
         assert [then.left(host) for then, host in zip(before, hosts, strict=True)] == [{}, {}, {}]
         assert not (control / "fleet").exists()
 

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from doctor.checks.finding import Outcome
+from doctor.facts.identity import host_name
+from doctor.facts.tree import decode
 from doctor.fleet.aggregate import Gathering
 from doctor.fleet.line import MESSAGE, line_of
 from doctor.fleet.model import HostLine, file_name
@@ -55,6 +57,20 @@ def test_a_lie_in_a_fact_costs_its_trait_alone(healthy: Report, lie: Any) -> Non
     traits = line_of(_live(healthy, driver__loaded=lie), "h").traits
     assert "driver.loaded" not in traits
     assert traits["driver.package"] == "580.95.05"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('ID=rocky\nVERSION_ID="9.6"\nPRETTY_NAME=\'Rocky "Blue" 9.6\'\n', 'Rocky "Blue" 9.6'),
+        ("ID=rocky\nNAME=Rocky\nVERSION_ID=9.6\n", "Rocky 9.6"),
+        ("VERSION_ID=9.6\n", ""),
+    ],
+)
+def test_a_distribution_has_one_name(healthy: Report, text: str, name: str) -> None:
+    found = _live(healthy, host__os_release={"state": "known", "value": text, "via": "x"})
+    assert host_name(decode(found.facts), "live").distribution == name
+    assert line_of(found, "h").traits.get("host.distribution", "") == name
 
 
 def test_absence_is_an_observation(healthy: Report) -> None:

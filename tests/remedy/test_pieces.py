@@ -16,6 +16,7 @@ from doctor.plan.model import Step
 from doctor.remedy import journal, lock, trust
 from doctor.remedy.consent import consent
 from doctor.remedy.host import boot, locks, packages, workload
+from doctor.remedy.host.run_id import new_id
 from doctor.remedy.outcome import StepOutcome, Stopped, exit_code
 from doctor.remedy.state import open_state
 
@@ -238,15 +239,16 @@ def test_a_unit_holds_only_the_run_id() -> None:
 def test_the_marked_children_of_a_run_are_found() -> None:
     import subprocess
 
-    child = subprocess.Popen(["/bin/sleep", "30"], env={locks.MARK: "20261130T120000-abcdef"})
+    run = new_id()
+    child = subprocess.Popen(["/bin/sleep", "30"], env={locks.MARK: run})
     try:
         time.sleep(0.1)
-        found = locks.leftovers("20261130T120000-abcdef")
+        found = locks.leftovers(run)
         assert found == [f"sleep (pid {child.pid})"]
     finally:
         child.kill()
         child.wait()
-    assert locks.leftovers("20261130T120000-abcdef") == []
+    assert locks.leftovers(run) == []
 
 
 def test_a_daemon_that_cannot_be_asked_is_a_workload(tmp_path: Path) -> None:

@@ -73,22 +73,22 @@ class Desk:
         """What is asked now gets no answer any more."""
         self._canceled.set()
 
-    def look(self, host: str) -> tuple[Raw, float]:
-        """The probe's answer and the seconds it took."""
+    def look(self, host: str) -> Future[tuple[Raw, float]]:
+        """The probe's answer and the seconds it will have taken."""
         return self._asked(AUDIT, host, None)
 
     def do(self, host: str, parcel: bytes) -> Raw:
         """The answer to the request in a parcel."""
-        return self._asked(ASK, host, parcel)[0]
+        return self._asked(ASK, host, parcel).result()[0]
 
-    def _asked(self, playbook: str, host: str, parcel: bytes | None) -> tuple[Raw, float]:
+    def _asked(self, playbook: str, host: str, parcel: bytes | None) -> Future[tuple[Raw, float]]:
         question = _Question(host=host, parcel=parcel, answer=Future())
         with self._lock:
             self._waiting[playbook].append(question)
             first = len(self._waiting[playbook]) == 1
         if first:
             threading.Thread(target=self._go, args=(playbook,), daemon=True).start()
-        return question.answer.result()
+        return question.answer
 
     def _go(self, playbook: str) -> None:
         time.sleep(GATHER)

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,14 @@ class Remote:
 
     def look(self) -> Report:
         """A fresh probe, judged."""
-        raw, seconds = self._desk.look(self.name)
+        return self.judged(*self.ask().result())
+
+    def ask(self) -> Future[tuple[Raw, float]]:
+        """The answer of a fresh probe, once it is there."""
+        return self._desk.look(self.name)
+
+    def judged(self, raw: Raw, seconds: float) -> Report:
+        """What an answer says. LostError where it is none."""
         return self._bench.report(self.name, self._desk.inventory.hosts[self.name], raw, seconds)
 
     def hands(self, run: Run) -> Callable[..., dict[str, Any]]:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from doctor.errors import DoctorError, UsageError
 from doctor.events import Note
 from doctor.exit_codes import ExitCode, worst
 from doctor.fleet import settings
-from doctor.fleet.beginning import new_id, now
+from doctor.fleet.beginning import now
 from doctor.fleet.fixing.desk import Desk, Terms
 from doctor.fleet.fixing.host import (
     Seen,
@@ -38,6 +38,7 @@ from doctor.fleet.inventory import Inventory, read
 from doctor.fleet.judging import Judge, Rules
 from doctor.plan.remedy import remedies
 from doctor.remedy import trust
+from doctor.remedy.host.run_id import new_id
 from doctor.remedy.job import FixOptions
 from doctor.remedy.journal import Journal, store
 from doctor.remedy.outcome import FixReport
@@ -115,16 +116,16 @@ class Fleet:
         shutil.rmtree(self._work, ignore_errors=True)
 
     def looks(self, names: Sequence[str]) -> dict[str, Report | LostError]:
-        """All of them at the same time."""
-
-        def one(name: str) -> Report | LostError:
+        """All of them by one start of Ansible, which asks --forks at the same time."""
+        asked = {self.remotes[name].ask(): name for name in names}
+        found: dict[str, Report | LostError] = {}
+        for answer in as_completed(asked):
+            name = asked[answer]
             try:
-                return self.remotes[name].look()
+                found[name] = self.remotes[name].judged(*answer.result())
             except LostError as error:
-                return error
-
-        with ThreadPoolExecutor(max(1, len(names))) as pool:
-            return dict(zip(names, pool.map(one, names), strict=True))
+                found[name] = error
+        return {name: found[name] for name in names}
 
 
 def checked(inventory: Inventory) -> Inventory:
@@ -214,7 +215,7 @@ class _Fix:
             )
             self._ended(ended)
 
-        with ThreadPoolExecutor(max(1, self._fleet.asked.forks)) as pool:
+        with ThreadPoolExecutor(self._fleet.asked.forks) as pool:
             list(pool.map(one, names))
         self._look_again(number, begun)
         tripped = self._tripped(names)
@@ -318,7 +319,7 @@ def undo(
             said = "; ".join(f"{step.id}: {step.say}" for step in done.steps) or "nothing to undo"
             return HostUndone(name=name, run=runs[name], exit_code=done.exit_code, say=said)
 
-        with ThreadPoolExecutor(max(1, asked.forks)) as pool:
+        with ThreadPoolExecutor(asked.forks) as pool:
             hosts = list(pool.map(one, names))
     return FleetUndo(fix=id, exit_code=int(worst(host.exit_code for host in hosts)), hosts=hosts)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from doctor.remedy.host import locks, packages
 from doctor.remedy.host.command import run
+from doctor.remedy.host.run_id import RUN_ID
 
 UNIT = "gpu-host-doctor-resume.service"
 FOLDER = "/etc/systemd/system"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 NO_SESSION = "4294967295"
 """What /proc/<pid>/sessionid says outside of any session."""
 DELAY = 5
