@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.playbooks.cures import VERIFIED, claimed
 from tests.playbooks.standins.engine import engine, missing
 from tests.playbooks.standins.fleet import Fleet
 from tests.playbooks.standins.host import Host
 
 LINUX = ("ubuntu2204", "ubuntu2404", "rocky9", "rocky10")
 Start = Callable[..., AbstractContextManager[Host]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """What a test says it cures, its runs have verified."""
+    VERIFIED.clear()
+    yield
+    assert claimed(item.iter_markers()) <= VERIFIED
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from tests.playbooks.standins import states
 from tests.playbooks.standins.host import Host
 
+GCC_14 = "x86_64-linux-gnu-gcc-14 (Ubuntu 14.2.0-4ubuntu2~24.04) 14.2.0"
 SPEC = "/etc/cdi/nvidia.yaml"
 SOCKET = "/run/nvidia-persistenced/socket"
 PODMAN = "#!/bin/sh\necho 'podman version 4.3.1'\n"
@@ -92,16 +94,24 @@ def stub_before_the_driver(host: Host) -> set[str]:
 
 
 def compat_before_the_driver(host: Host) -> set[str]:
-    """A forward-compatibility library of an older driver comes first."""
+    """A forward-compatibility library of another version comes first; a GeForce refuses it for what it is."""
     folder = "/usr/local/cuda-13.0/compat"
-    old = states.driver_versions()["archive"][0]
-    source = f"{states.LIB[host.family]}/libcuda.so.{states.newest()}"
+    driver = states.newest()
+    other = driver[:-1] + ("1" if driver[-1] != "1" else "2")
+    source = f"{states.LIB[host.family]}/libcuda.so.{driver}"
     host.run(
-        f"mkdir -p {folder} && cp {source} {folder}/libcuda.so.{old} && ln -s libcuda.so.{old} {folder}/libcuda.so.1"
+        f"mkdir -p {folder} && sed 's/{driver}/{other}/g' {source} >{folder}/libcuda.so.{other} && ln -s libcuda.so.{other} {folder}/libcuda.so.1"
     )
     host.write("/etc/ld.so.conf.d/00-cuda-compat.conf", folder + "\n")
     host.run("ldconfig")
-    return {"cuda.libcuda-compat"}
+    geforce = "GeForce" in host.read("/etc/standin/gpus")
+    return {"cuda.compat-on-unsupported-gpu" if geforce else "cuda.libcuda-compat"}
+
+
+def link_taken_away(host: Host) -> set[str]:
+    """libcuda.so.1 is gone: somebody cleaned up links."""
+    host.run(f"rm {states.LIB[host.family]}/libcuda.so.1")
+    return {"cuda.libcuda-not-found"}
 
 
 def module_taken_out(host: Host) -> set[str]:
@@ -114,3 +124,121 @@ def node_taken_away(host: Host) -> set[str]:
     """A file lies where a device was: a container was started before the driver."""
     host.run("rm -f /dev/nvidia-uvm && touch /dev/nvidia-uvm")
     return {"driver.device-node-missing"}
+
+
+def _unbuilt(host: Host) -> None:
+    version = states.newest()
+    host.run(f"dkms remove -m nvidia -v {version} --all && dkms add -m nvidia -v {version}")
+
+
+def module_not_built(host: Host) -> set[str]:
+    """DKMS knows the source and has built nothing."""
+    _unbuilt(host)
+    host.reboot()
+    return {"kernel.dkms-failed"}
+
+
+def compiler_not_here(host: Host) -> set[str]:
+    """An Ubuntu kernel built by a newer gcc than the default one; a Rocky without any."""
+    _unbuilt(host)
+    if host.family == "debian":
+        facts = json.loads(host.read("/etc/standin/host.json"))
+        facts["compiler"] = GCC_14
+        host.write("/etc/standin/host.json", json.dumps(facts) + "\n")
+    else:
+        host.run("rpm -e --nodeps gcc")
+    host.reboot()
+    return {"kernel.compiler-mismatch"}
+
+
+def libraries_alone(host: Host) -> set[str]:
+    """The module's package was removed; the libraries stayed."""
+    if host.family == "debian":
+        host.run("apt-get -qq -y remove nvidia-dkms-open")
+    else:
+        host.run(
+            "dnf -q -y --setopt=clean_requirements_on_remove=False remove kmod-nvidia-open-dkms"
+        )
+    host.reboot()
+    return {"driver.no-module-for-kernel"}
+
+
+def module_of_another_origin(host: Host) -> set[str]:
+    """NVIDIA's module under Ubuntu's libraries; RPM Fusion's libraries beside NVIDIA's driver."""
+    if host.family == "debian":
+        states.add_cuda_repository(host)
+        tail = "580-server"
+        archive = f"version {states.driver_versions()['archive'][-1]}-0ubuntu0*"
+        host.write("/run/standin/pins", f"Package: *{tail}*\nPin: {archive}\nPin-Priority: 1001\n")
+        host.run(
+            f"DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dir::Etc::preferences=/run/standin/pins install nvidia-utils-{tail} nvidia-compute-utils-{tail} nvidia-dkms-open"
+        )
+    else:
+        states.install_driver(host, reboot=False)
+        url = f"https://download1.rpmfusion.org/nonfree/el/updates/{host.flavor[5:]}/x86_64"
+        host.write(
+            "/etc/yum.repos.d/rpmfusion-nonfree-updates.repo",
+            f"[rpmfusion-nonfree-updates]\nname=RPM Fusion\nbaseurl={url}\nenabled=1\ngpgcheck=0\n",
+        )
+        host.install("xorg-x11-drv-nvidia-cuda-libs")
+    host.reboot()
+    return {"packages.mixed-repositories"}
+
+
+def toolkit_of_before_cgroup_v2(host: Host) -> set[str]:
+    """A host with cgroup v2, as far as its files say, and a toolkit that does not know it."""
+    host.run("[ -e /sys/fs/cgroup/cgroup.controllers ] || touch /sys/fs/cgroup/cgroup.controllers")
+    states.add_toolkit_repository(host)
+    sign = "=" if host.family == "debian" else "-"
+    version = "1.5.1" + ("-1" if host.family == "debian" else "")
+    names = ("nvidia-container-toolkit", "libnvidia-container-tools", "libnvidia-container1")
+    host.install(*(f"{name}{sign}{version}" for name in names))
+    return {"container.toolkit-too-old"}
+
+
+# on a driver that runs no CUDA 13 -------------------------------------------------------------------------------
+
+
+def _environment(host: Host, name: str, version: str, local: str = "") -> None:
+    """A Python environment of one package, by its metadata."""
+    site = f"/opt/{name}/lib/python3.11/site-packages"
+    host.write(
+        f"{site}/{name.replace('-', '_')}-{version}{local}.dist-info/METADATA",
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}{local}\n",
+    )
+
+
+def torch_of_cuda_13(host: Host) -> set[str]:
+    """A build for CUDA 13."""
+    _environment(host, "torch", "2.11.0", "+cu130")
+    return {"cuda.driver-too-old"}
+
+
+def vllm_of_cuda_13(host: Host) -> set[str]:
+    """A release that is built for CUDA 13."""
+    _environment(host, "vllm", "0.20.0")
+    return {"engine.vllm-cuda-vs-driver"}
+
+
+def tensorrt_llm_of_cuda_13(host: Host) -> set[str]:
+    """A release that is built for CUDA 13."""
+    _environment(host, "tensorrt-llm", "1.2.1")
+    return {"engine.trtllm-driver"}
+
+
+def _image(host: Host, name: str, variable: str) -> None:
+    host.run(
+        f"tar -C /etc/standin -c host.json | docker import --change {shlex.quote('ENV ' + variable)} - {name} >/dev/null"
+    )
+
+
+def image_that_requires_cuda_13(host: Host) -> set[str]:
+    """As NVIDIA's own images say what they require."""
+    _image(host, "site/requires:1", "NVIDIA_REQUIRE_CUDA=cuda>=13.0")
+    return {"container.require-cuda"}
+
+
+def image_with_cuda_13(host: Host) -> set[str]:
+    """It requires nothing and has CUDA 13 in it."""
+    _image(host, "site/has:1", "CUDA_VERSION=13.0.0")
+    return {"container.image-cuda"}

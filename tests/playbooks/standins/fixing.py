@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from tests.playbooks.cures import VERIFIED
 from tests.playbooks.standins.host import Host
 from tests.playbooks.standins.manifest import differences, manifest
 
@@ -60,6 +61,7 @@ def parsed(host: Host, code: int, out: str, err: str) -> Fixed:
         data = json.loads(out)
     except json.JSONDecodeError:
         raise AssertionError(f"{host.flavor}: exit {code}\n{out[-2000:]}\n{err[-4000:]}") from None
+    VERIFIED.update(row["id"] for row in data["findings"] if row["status"] == "verified")
     return Fixed(code, data, err)
 
 

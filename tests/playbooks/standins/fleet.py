@@ -24,6 +24,7 @@ VENDORS = (
     "download.docker.com",
     "dl.rockylinux.org",
     "dl.fedoraproject.org",
+    "download1.rpmfusion.org",
 )
 """Host names that the mirror answers for."""
 RUNTIME = (

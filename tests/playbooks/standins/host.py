@@ -18,6 +18,8 @@ from tests.playbooks.standins.image import HERE, digest
 
 BOOT_S = 60
 H100 = ("2330", "10de:16c1", 85520809984, "NVIDIA H100 80GB HBM3")
+B300 = ("3182", "10de:20e6", 288400343040, "NVIDIA B300 SXM6 AC")
+RTX_4090 = ("2684", "10de:16f3", 25757220864, "NVIDIA GeForce RTX 4090")
 B200 = ("2901", "10de:1999", 191503532032, "NVIDIA B200")
 NETWORK = "standin-" + digest(HERE / "mirror", HERE / "mock")
 """One for each content of the mirror, so that checkouts that share an engine do not take each other's away."""

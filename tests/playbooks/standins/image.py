@@ -34,11 +34,11 @@ def digest(*parts: Path | str) -> str:
 
 
 def driver_versions() -> dict[str, list[str]]:
-    """Drivers of the mirror: an old one, and the matrix's newest of the long-term branches, oldest first."""
+    """Drivers of the mirror, oldest first: of a branch for CUDA 12, an old one, and the newest of the long-term branches."""
     latest = [
         str(row.latest)
         for row in branches_newest_first(load())
-        if row.latest is not None and str(row.branch) in ("580", "620")
+        if row.latest is not None and str(row.branch) in ("570", "580", "620")
     ]
     drivers = sorted({OLD_DRIVER, *latest}, key=lambda text: [int(n) for n in text.split(".")])
     return {"drivers": drivers, "archive": [item for item in drivers if item.startswith("580.")]}

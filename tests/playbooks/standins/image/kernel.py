@@ -32,6 +32,9 @@ NOUVEAU = "kernel/drivers/gpu/drm/nouveau/nouveau.ko"
 OPEN_ONLY = ("2901",)
 """Boards that only the open modules drive: B200."""
 
+FIRST = {"3182": 575}
+"""The first branch that knows a board: B300."""
+
 PARAMS = "ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\nEnableGpuFirmware: 18\n"
 
 
@@ -203,6 +206,15 @@ def load(name):
         log(
             "NVRM: The NVIDIA GPU %s installed in this system requires use of the NVIDIA open kernel modules."
             % gpus()[0]["address"]
+        )
+        raise Refused("ERROR: could not insert 'nvidia': No such device")
+    young = [
+        row for row in gpus() if FIRST.get(row["device"], 0) > int(info["version"].split(".")[0])
+    ]
+    if young:
+        log(
+            "NVRM: The NVIDIA GPU %s (PCI ID: 10de:%s) installed in this system is not supported by the NVIDIA %s driver release."
+            % (young[0]["address"], young[0]["device"], info["version"])
         )
         raise Refused("ERROR: could not insert 'nvidia': No such device")
     free = [row for row in gpus() if bound(row["address"]) in (None, "nvidia")]

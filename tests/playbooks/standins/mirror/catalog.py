@@ -4,7 +4,7 @@ from driver_deb import ubuntu_branch, ubuntu_cuda
 from driver_rpm import rpm_driver
 from rocky import rocky_base
 from ubuntu import ubuntu_archive
-from vendor import deb_vendor, engine, rpm_vendor, toolkit
+from vendor import ancient_toolkit, deb_vendor, engine, rpm_vendor, toolkit
 
 
 def everything(versions):
@@ -31,6 +31,7 @@ def everything(versions):
     wsl = "developer.download.nvidia.com/compute/cuda/repos/wsl-ubuntu/x86_64"
     made += deb_vendor(wsl)
     made += toolkit("nvidia.github.io/libnvidia-container/stable/deb/amd64", "deb")
+    made += ancient_toolkit("nvidia.github.io/libnvidia-container/stable/deb/amd64", "deb")
     for tag in ("el9", "el10"):
         made += rocky_base(tag, versions)
         vendor = "developer.download.nvidia.com/compute/cuda/repos/rhel%s/x86_64" % tag[2:]
@@ -42,4 +43,5 @@ def everything(versions):
                 "download.docker.com/linux/%s/%s/x86_64/stable" % (name, tag[2:]), "rpm", tag=tag
             )
     made += toolkit("nvidia.github.io/libnvidia-container/stable/rpm/x86_64", "rpm")
+    made += ancient_toolkit("nvidia.github.io/libnvidia-container/stable/rpm/x86_64", "rpm")
     return made

@@ -16,9 +16,9 @@ def nouveau(release):
     return (kernel_ko("0", "open", release), 0o644)
 
 
-def gcc(version):
+def gcc(version, name="gcc"):
     body = (
         "#!/bin/sh\ncase \"$*\" in *dumpfullversion*|*dumpversion*) echo %s;; *) echo 'gcc (GCC) %s';; esac\n"
         % (version, version)
     )
-    return {"/usr/bin/gcc": (body.encode(), 0o755)}
+    return {"/usr/bin/" + name: (body.encode(), 0o755)}

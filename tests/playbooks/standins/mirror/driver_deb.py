@@ -76,7 +76,7 @@ def ubuntu_branch(repo, version, revision, tail):
 
 def before(name):
     """The same of the branches whose packages have the branch in their names: one goes when the other comes."""
-    return [name + "-580" + tail for tail in ("", "-server")]
+    return [name + "-" + branch + tail for branch in ("570", "580") for tail in ("", "-server")]
 
 
 def ubuntu_cuda(repo, version):

@@ -6,7 +6,7 @@ from stub import Stub
 
 
 def rocky_base(tag, versions):
-    """BaseOS, AppStream and EPEL as far as a GPU host needs them."""
+    """BaseOS, AppStream, EPEL and RPM Fusion as far as a GPU host needs them."""
     major = tag[2:]
     base = "dl.rockylinux.org/pub/rocky/%s/BaseOS/x86_64/os" % major
     apps = "dl.rockylinux.org/pub/rocky/%s/AppStream/x86_64/os" % major
@@ -123,6 +123,15 @@ def rocky_base(tag, versions):
             arch="noarch",
             depends=["gcc"],
             files={"/usr/sbin/dkms": script("dkms")},
+        ),
+        Stub(
+            "xorg-x11-drv-nvidia-cuda-libs",
+            versions["archive"][0],
+            "download1.rpmfusion.org/nonfree/el/updates/%s/x86_64" % major,
+            release="1." + tag,
+            epoch="3",
+            arch="x86_64",
+            files={"/usr/share/doc/xorg-x11-drv-nvidia-cuda-libs/README": NOTE},
         ),
         Stub(
             "dnf-automatic",

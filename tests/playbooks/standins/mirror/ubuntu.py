@@ -92,6 +92,12 @@ def ubuntu_archive(codename, number):
             depends=["make"],
         )
     )
+    other, spelt = (
+        ("14", "14.2.0-4ubuntu2~24.04") if codename == "noble" else ("12", "12.3.0-1ubuntu1~22.04")
+    )
+    made.append(
+        Stub("gcc-" + other, spelt, repo, files=gcc(spelt.partition("-")[0], "gcc-" + other))
+    )
     made.append(
         Stub(
             "make", "4.3-4.1build2", repo, files={"/usr/bin/make": (b"#!/bin/sh\nexit 0\n", 0o755)}

@@ -7,6 +7,9 @@ TOOLKIT = "1.19.1"
 
 OLD_TOOLKIT = "1.17.8"
 
+ANCIENT_TOOLKIT = "1.5.1"
+"""Of before cgroup v2, and of before nvidia-ctk and its package."""
+
 DOCKER = "20.10.24"
 """What the engine inside the stand-ins really is."""
 
@@ -185,6 +188,26 @@ def toolkit(repo, kind):
             )
         )
     return made
+
+
+def ancient_toolkit(repo, kind):
+    """Three packages that know no cgroup v2."""
+    arch = "amd64" if kind == "deb" else "x86_64"
+    spelt = ANCIENT_TOOLKIT + ("-1" if kind == "deb" else "")
+    rows = (
+        ("libnvidia-container1", [], "/usr/share/doc/libnvidia-container1/README"),
+        ("libnvidia-container-tools", ["libnvidia-container1"], "/usr/bin/nvidia-container-cli"),
+        (
+            "nvidia-container-toolkit",
+            ["libnvidia-container-tools"],
+            "/usr/bin/nvidia-container-toolkit",
+        ),
+    )
+    body = ("#!/bin/sh\necho version: %s\n" % ANCIENT_TOOLKIT).encode()
+    return [
+        Stub(name, spelt, repo, arch=arch, depends=needs, files={path: (body, 0o755)})
+        for name, needs, path in rows
+    ]
 
 
 def links_to(folder, *names):
