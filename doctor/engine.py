@@ -31,7 +31,7 @@ from doctor.events import (
 )
 from doctor.exit_codes import code_for
 from doctor.facts.identity import host_name, unseen_facts
-from doctor.facts.model import Known
+from doctor.facts.model import known_or
 from doctor.facts.tree import AREAS, decode
 from doctor.probes import registry
 from doctor.probes.source import Source, ThisHost
@@ -339,9 +339,8 @@ def line_of(
         from doctor.smoke.context import Options as SmokeOptions
         from doctor.smoke.reach import reach
 
-        images = decode(report.facts).container.images
-        here = {item.ref for item in images.value} if isinstance(images, Known) else set()
-        goal = reach(wants, here, level)
+        names = known_or(decode(report.facts).container.image_names, [])
+        goal = reach(wants, names, level)
         return run.run(
             source=LiveSource(),
             report=report,

@@ -132,6 +132,15 @@ def _one(step: Step, folder: Folder) -> Step:
         if not folder.wheels:
             return _without(step, f"{folder.path}/wheels/*.whl")
         told["engine_env_wheels"] = f"{folder.path}/wheels"
+    if step.remedy == "engine_image":
+        refs = told["engine_image_refs"]
+        files = {ref: archive(ref) for ref in refs}
+        lacking = [name for name in files.values() if name not in folder.images]
+        if lacking:
+            return _without(step, f"{folder.path}/images/{lacking[0]}")
+        told["engine_image_archives"] = {
+            ref: f"{folder.path}/images/{name}" for ref, name in files.items()
+        }
     if told == step.vars:
         return step
     return msgspec.structs.replace(

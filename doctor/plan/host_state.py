@@ -77,6 +77,7 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     environments: tuple[Any, ...] = ()
     system_python: str | None = None
     images: tuple[Any, ...] = ()
+    image_names: frozenset[str] = frozenset()
     headers: bool | None = None
     nouveau: bool = False
     nvidia_repository: bool | None = None
@@ -147,6 +148,7 @@ def read_host(facts: Facts, matrix: Matrix) -> HostState:
         environments=tuple(environments),
         system_python=_first(system_python),
         images=tuple(read.value("images", container.images, [])),
+        image_names=frozenset(_first(container.image_names) or ()),
         headers=None
         if isinstance(headers, (Unknown, NotApplicable))
         else isinstance(headers, Known),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def look_at(want: ImageWant, state: HostState, matrix: Matrix) -> ImageLook | No
     if want.image is not None:
         return msgspec.structs.replace(want.image, engine=engine)
     for item in state.local_images:
-        if item.ref == want.ref or item.ref == f"{want.ref}:latest":
+        if plain(item.ref) == plain(want.ref):
             return ImageLook(
                 ref=want.ref,
                 env=item.env,
@@ -234,7 +235,7 @@ def _forward(
 def image_picks(want: ImageWant, state: HostState, matrix: Matrix) -> list[Pick]:
     """The image is what it is: one pick."""
     look = look_at(want, state, matrix)
-    here = any(item.ref == want.ref for item in state.local_images)
+    here = is_here(want.ref, state.image_names)
     rows = (look.engine,) if look is not None and look.engine is not None else ()
     return [
         Pick(
@@ -246,6 +247,22 @@ def image_picks(want: ImageWant, state: HostState, matrix: Matrix) -> list[Pick]
             needs=lambda: _needs(want, look, state, matrix),
         )
     ]
+
+
+def plain(ref: str) -> str:
+    """A reference as the engine itself says it: of Docker's own registry without its name; a digest without the tag, else with one."""
+    name = ref.removeprefix("docker.io/").removeprefix("library/")
+    name, _, digest = name.partition("@")
+    repository, colon, tag = name.rpartition(":")
+    tagged = bool(colon) and "/" not in tag
+    if digest:
+        return f"{repository if tagged else name}@{digest}"
+    return name if tagged else f"{name}:latest"
+
+
+def is_here(ref: str, names: Collection[str]) -> bool:
+    """Whether an image is among the engine's own."""
+    return plain(ref) in names
 
 
 def thing_of(want: ImageWant) -> str:

@@ -96,9 +96,8 @@ def make_plan(
         outside=state.outside if _in_container(facts) else None,
         named={id: item.fix.remedy for id, item in (checks or {}).items()},
         only=tuple(only),
-        folder=folder,
     )
-    plan = _planned(problem, catalog, answer, knowledge, name, findings, facts, setting)
+    plan = _planned(problem, catalog, answer, knowledge, name, findings, facts, setting, folder)
     return msgspec.structs.replace(plan, want=[want.spec for want in wants])
 
 
@@ -147,6 +146,7 @@ def _planned(
     findings: Sequence[Finding],
     facts: Facts,
     setting: Setting,
+    folder: Folder | None,
 ) -> Plan:
     target = rows(catalog, solution, knowledge)
     unseen = _unseen(problem.state, solution, target, findings)
@@ -157,11 +157,11 @@ def _planned(
 
     if not any(row.change for row in target if row.thing == DRIVER):
         setting = msgspec.structs.replace(setting, vain=ANOTHER_DRIVER)
-    todo = plan_steps(drafts(catalog, solution, target, setting.folder), findings, setting, told)
+    todo = plan_steps(drafts(catalog, solution, target), findings, setting, told)
     if problem.state.nvidia_repository is not True and needs_repository(todo, problem.state):
-        added = drafts(catalog, solution, target, setting.folder, with_repository=True)
+        added = drafts(catalog, solution, target, with_repository=True)
         todo = plan_steps(added, findings, setting, told)
-    todo = from_folder(todo, setting.folder)
+    todo = from_folder(todo, folder)
     needed = any(step.severity is Severity.ERROR for step in todo)
     status: Status = "changes" if needed or any(row.change for row in target) else "satisfied"
     if unseen:

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from doctor.checks.finding import Finding, Severity
-from doctor.plan.folder import Folder
 from doctor.plan.model import Step
 from doctor.plan.remedy import RANK, Remedy, answering, before
 from doctor.plan.role_vars import ByHandError, UndecidedError
@@ -45,8 +44,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of findings that the roles would not cure here: they ask for what the target does not change."""
     only: tuple[str, ...] = ()
     """Ids of findings: nothing else is planned but what these need."""
-    folder: Folder | None = None
-    """Where things come from on an air-gapped host."""
 
 
 Values = Callable[[Remedy], dict[str, Any]]

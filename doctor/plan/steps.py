@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from doctor.checks.finding import Severity
 from doctor.plan.driver_choice import package_row
 from doctor.plan.driver_picks import flavor_for
-from doctor.plan.folder import Folder, archive
+from doctor.plan.image import thing_of
 from doctor.plan.model import Disturbs, Step, Target
 from doctor.plan.pick import (
     APART,
     CUDA,
     DRIVER,
     ENGINE,
-    IMAGE,
     KERNEL,
     PYTHON,
     TOOLKIT,
@@ -27,6 +27,7 @@ from doctor.plan.pick import (
     VLLM,
     VLLM_CPU,
 )
+from doctor.plan.want import ImageWant
 
 if TYPE_CHECKING:
     from doctor.matrix.matrix import Matrix
@@ -48,14 +49,13 @@ def drafts(
     catalog: Catalog,
     solution: Solution,
     target: Sequence[Target],
-    folder: Folder | None = None,
     *,
     with_repository: bool = False,
 ) -> list[Step]:
     """What has to change for the target, one draft for each role; the planner orders them and adds what was found broken."""
     made: dict[str, Step] = {}
     steps = _Steps(catalog, solution, target)
-    parts = [steps.all(), steps.images(folder) if folder is not None else []]
+    parts: list[Iterable[Step]] = [steps.all(), steps.images()]
     if with_repository:
         parts.append([steps.repository()])
     for step in chain.from_iterable(parts):
@@ -84,6 +84,7 @@ class _Steps:
     def __init__(self, catalog: Catalog, solution: Solution, target: Sequence[Target]) -> None:
         self.state: HostState = catalog.problem.state
         self.matrix: Matrix = catalog.problem.matrix
+        self.wants = catalog.problem.wants
         self.solution = solution
         self.changed = {row.thing: row for row in target if row.change}
         self.target = {row.thing: row for row in target}
@@ -188,20 +189,29 @@ class _Steps:
         said = f"add NVIDIA's repository {name} with its signing key"
         return _step("nvidia_repo", "none", "packages", [said])
 
-    def images(self, folder: Folder) -> Iterator[Step]:
-        """Images that are wanted, not here, and in the folder."""
-        for thing, pick in self.solution.picks.items():
-            ref = thing.removeprefix(IMAGE + " ")
-            name = archive(ref)
-            if ref == thing or pick.installed or name not in folder.images:
-                continue
-            yield msgspec.structs.replace(
-                _step("engine_image", "none", "none", [f"load {ref}"], "the image stays"),
-                vars={
-                    "engine_image_ref": ref,
-                    "engine_image_archive": f"{folder.path}/images/{name}",
-                },
-            )
+    def images(self) -> Iterator[Step]:
+        """One step for all images that are wanted by their name and not here. A container would pull them itself: nothing is broken."""
+        refs = [
+            want.ref
+            for want in self.wants
+            if isinstance(want, ImageWant)
+            and want.image is None
+            and not self.solution.picks[thing_of(want)].installed
+        ]
+        if not refs:
+            return
+        step = msgspec.structs.replace(
+            _step("engine_image", "none", "none", [f"pull {ref}" for ref in refs]),
+            severity=Severity.WARN,
+        )
+        if self.solution.picks[ENGINE].data != "docker":
+            command = " && ".join(f"sudo podman pull {shlex.quote(ref)}" for ref in refs)
+            yield msgspec.structs.replace(step, remedy=None, command=command)
+        elif "images" in self.state.unseen:
+            said = f"not decided: images: {self.state.unseen['images']}"
+            yield msgspec.structs.replace(step, remedy=None, changes=[*step.changes, said])
+        else:
+            yield msgspec.structs.replace(step, vars={"engine_image_refs": refs})
 
     def _unhold(self) -> Step:
         """A hold is the owner's: it is lifted by hand or not at all."""

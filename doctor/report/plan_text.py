@@ -62,8 +62,11 @@ def _head(plan: Plan, look: Look) -> str:
 
 
 def _count(plan: Plan, words: str) -> str:
+    many = f"{len(plan.steps)} step{'' if len(plan.steps) == 1 else 's'}"
     if plan.status == "changes":
-        return f"{len(plan.steps)} step{'' if len(plan.steps) == 1 else 's'}"
+        return many
+    if plan.status == "satisfied" and plan.steps:
+        return f"nothing has to change; {many} advised"
     return f"{len(plan.conflict)} reasons" if plan.conflict else words
 
 

@@ -40,6 +40,7 @@ def reach(wants: Sequence[Want], images: Collection[str], level: str = AUTO) -> 
 
     Of images only one that is here counts: the smoke downloads nothing.
     """
+    from doctor.plan.image import is_here
     from doctor.plan.want import ImageWant, LaunchWant, PackageWant
 
     found = Reach(level=_DRIVER)
@@ -50,7 +51,7 @@ def reach(wants: Sequence[Want], images: Collection[str], level: str = AUTO) -> 
         refs = [want.ref] if isinstance(want, ImageWant) else []
         if isinstance(want, LaunchWant):
             refs = [item.image for item in want.launch.containers]
-        here = [ref for ref in refs if ref in images]
+        here = [ref for ref in refs if is_here(ref, images)]
         if refs or _named(want, "container"):
             found = Reach(level="container", image=here[0] if here else found.image)
     return found if level == AUTO else msgspec.structs.replace(found, level=level)

@@ -114,10 +114,13 @@ def test_wheels_and_images_come_from_the_folder(tmp_path: Path) -> None:
     made = plan(host, folder, "vllm==0.20.0", f"image:{IMAGE}")
     assert vars_of(made, "engine_env")["engine_env_wheels"] == f"{tmp_path}/wheels"
     assert vars_of(made, "engine_image") == {
-        "engine_image_ref": IMAGE,
-        "engine_image_archive": f"{tmp_path}/images/{archive(IMAGE)}",
+        "engine_image_refs": [IMAGE],
+        "engine_image_archives": {IMAGE: f"{tmp_path}/images/{archive(IMAGE)}"},
     }
-    assert "engine_image" not in [step.id for step in plan(host, None, f"image:{IMAGE}").steps]
+    made = plan(host, laid_out(tmp_path / "other"), f"image:{IMAGE}")
+    [step] = [item for item in made.steps if item.id == "engine_image"]
+    assert step.remedy is None
+    assert f"/images/{archive(IMAGE)}" in step.changes[-1]
 
 
 def test_a_path_that_apt_would_read_otherwise_is_refused(tmp_path: Path) -> None:

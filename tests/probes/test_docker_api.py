@@ -240,6 +240,17 @@ def test_images_are_inspected_only_when_they_look_like_nvidias(tmp_path: Path) -
     assert docker_api.images_unseen(source(tmp_path / "b", answers), SOCKET).value == 0
 
 
+def test_every_image_is_called_by_all_its_names(tmp_path: Path) -> None:
+    answers = {
+        "/images/json": [
+            {"RepoTags": ["a/b:1", "c:2"], "RepoDigests": ["a/b@sha256:1"]},
+            {"RepoTags": ["<none>:<none>"], "RepoDigests": None},
+        ]
+    }
+    fact = docker_api.image_names(source(tmp_path, answers), SOCKET)
+    assert fact.value == ["a/b:1", "a/b@sha256:1", "c:2"]
+
+
 def test_a_shell_line_hides_its_secrets_too() -> None:
     line = "exec vllm serve m --api-key planted-5 --port 8000 --hf-token=planted-6"
     shown = docker_api.shown_arguments(["sh", "-c", line])

@@ -94,6 +94,8 @@ class ContainerFacts(Area, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Bytes: default-shm-size of the file, else Docker's 64 MiB."""
     running: Fact[list[Running]] = NOT_PROBED
     images: Fact[list[Image]] = NOT_PROBED
+    image_names: Fact[list[str]] = NOT_PROBED
+    """What every local image is called, by tag and by digest, NVIDIA's or not."""
     images_unseen: Fact[int] = NOT_PROBED
     """GPU images beyond the number that is inspected."""
     containerd_version: Fact[str] = NOT_PROBED

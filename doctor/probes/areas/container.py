@@ -93,6 +93,7 @@ def _docker(src: Source, socket: str, version: Fact, where: Fact) -> Dict[str, F
             "daemon_json_mtime": stat.map(lambda record: record["mtime"]),
             "running": docker_api.running(src, socket),
             "images": docker_api.images(src, socket),
+            "image_names": docker_api.image_names(src, socket),
             "images_unseen": docker_api.images_unseen(src, socket),
             "snap_docker": snap,
         }

@@ -308,6 +308,18 @@ def images_unseen(src: Source, path: str) -> Fact:
     )
 
 
+def image_names(src: Source, path: str) -> Fact:
+    """What every local image is called, by tag and by digest: ["vllm/vllm-openai:v0.20.0", "vllm/vllm-openai@sha256:..."]."""
+    return get(src, path, "/images/json").map(
+        lambda value: sorted(
+            name
+            for item in value
+            for name in (item.get("RepoTags") or []) + (item.get("RepoDigests") or [])
+            if "<none>" not in name
+        )
+    )
+
+
 def images(src: Source, path: str) -> Fact:
     """Local images that look like GPU images, inspected: [{"ref", "env", "labels", "size"}]."""
     listed = get(src, path, "/images/json")
