@@ -61,7 +61,7 @@ def parsed(host: Host, code: int, out: str, err: str) -> Fixed:
         data = json.loads(out)
     except json.JSONDecodeError:
         raise AssertionError(f"{host.flavor}: exit {code}\n{out[-2000:]}\n{err[-4000:]}") from None
-    VERIFIED.update(row["id"] for row in data["findings"] if row["status"] == "verified")
+    VERIFIED.update(row["id"] for row in data.get("findings", ()) if row["status"] == "verified")
     return Fixed(code, data, err)
 
 
