@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import sys
 from datetime import date
@@ -95,11 +94,6 @@ def processes_of(run: str) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def heed_signals() -> None:
-    """What starts tests in the background may ignore SIGINT, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def option(seen: dict[str, Any], name: str) -> str:

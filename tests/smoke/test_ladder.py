@@ -20,7 +20,6 @@ from doctor.smoke.model import CPU_ONLY
 from tests.smoke.running import (
     assert_nothing_left,
     fake_python,
-    heed_signals,
     option,
     processes_of,
     smoke,
@@ -302,7 +301,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None
         f"sys.exit(smoke(Path({str(tmp_path)!r}), Path({str(python)!r})).exit_code)"
     )
     root = Path(__file__).parents[2]
-    child = subprocess.Popen([sys.executable, "-c", code], cwd=root, preexec_fn=heed_signals)
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=root)
     until = time.monotonic() + 60
     while not (python.parent / "started.json").exists() and time.monotonic() < until:
         time.sleep(0.05)
@@ -490,7 +489,6 @@ def test_an_end_on_any_rung_leaves_nothing(tmp_path: Path, rung: str, how: str) 
         env={**os.environ, "PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_signals,
     ) as child:
         if how == "Ctrl-C":
             wait_for(tmp_path / "said", "clients" if rung == "load" else f"{rung} ")
