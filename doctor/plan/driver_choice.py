@@ -108,7 +108,8 @@ def _stream(state: HostState, row: DriverPackages, branch: str, flavor: str) -> 
 def _replaces(facts: Facts, origin: str, branch: str) -> list[str]:
     found = []
     for name, version in installed_driver_packages(facts).items():
-        theirs = {"archive": "distribution"}.get(origin_of(name, version), "nvidia")
+        builder = origin_of(name, version)
+        theirs = "distribution" if builder == "archive" else builder
         named = re.search(r"-(\d{3})(?:-|$)", name)
         other_branch = named is not None and named[1] != branch
         if theirs != origin or other_branch:

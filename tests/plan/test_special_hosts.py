@@ -49,6 +49,14 @@ def test_a_new_driver_under_secure_boot_says_what_the_console_will_ask(distro: s
     assert "mokutil" not in tasks  # never from a role
 
 
+def test_libraries_of_rpm_fusion_go_before_packages_come() -> None:
+    odd = {"xorg-x11-drv-nvidia-cuda-libs": "3:580.65.06-1.el9"}
+    made = plan({"distro": "rocky-9.6", "gpus": [H100], "driver": "580.95.05", "packages": odd})
+    found = step(made, "nvidia_driver")
+    assert "packages.mixed-repositories" in found.findings
+    assert found.vars["nvidia_driver_replaces"] == list(odd)
+
+
 @both
 def test_a_run_file_goes_before_packages_come(distro: str) -> None:
     made = plan(
@@ -136,6 +144,25 @@ def test_switches_before_nvlink_5_do_not(distro: str) -> None:
         "fabric_manager": {"state": "absent"},
     }
     assert "fabric_manager_subnet_packages" not in step(plan(host), "fabric_manager").vars
+
+
+@both
+@pytest.mark.parametrize("says", [{"cuInit": 802}, {}])
+def test_manager_that_runs_is_started_anew_where_cuda_waits_for_the_fabric(
+    distro: str, says: dict[str, int]
+) -> None:
+    host = {
+        "distro": distro,
+        "gpus": [{"name": H100, "count": 8, "fabric": "in-progress" if says else "completed"}],
+        "nvswitch": 4,
+        "driver": "580.95.05",
+        "fabric_manager": {"state": "active"},
+        "says": says,
+    }
+    steps = [item for item in plan(host).steps if item.remedy == "fabric_manager"]
+    if says:
+        assert steps[0].vars["fabric_manager_restart"]
+    assert says or not any("fabric_manager_restart" in item.vars for item in steps)
 
 
 @both

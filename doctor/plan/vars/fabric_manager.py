@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from doctor.checks.areas.fabric_state import by_subnet_manager
-from doctor.facts.model import Known
+from doctor.checks.areas.fabric_state import NOT_READY, by_subnet_manager
+from doctor.facts.model import Known, known_or
 from doctor.facts.versions import ComputeCapability
 from doctor.plan.driver_choice import choose
 from doctor.plan.host_state import read_host
@@ -31,6 +31,8 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
         "fabric_manager_version": chosen.version,
         "fabric_manager_packages": [name],
     }
+    if _waits_beside_a_manager(facts):
+        found["fabric_manager_restart"] = True
     row = matrix.statement("gpu_rules", "gpu.nvlink5-subnet-manager")
     if row is not None and _fifth_generation(facts, matrix, row):
         found["fabric_manager_modules"] = list(row.names)
@@ -39,6 +41,14 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
             row.values["package"],
         ]
     return found
+
+
+def _waits_beside_a_manager(facts: Facts) -> bool:
+    """Whether CUDA waits for the fabric although its manager runs."""
+    look, unit = known_or(facts.cuda.scope, None), known_or(facts.fabric.manager, None)
+    return (
+        look is not None and look.code == NOT_READY and unit is not None and unit.active == "active"
+    )
 
 
 def _fifth_generation(facts: Facts, matrix: Matrix, row: Statement) -> bool:
