@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from doctor.cli import console
@@ -29,11 +30,14 @@ WORDS = {
 
 
 class Lines:
-    """One line for what begins and one for how it ended."""
+    """A line for each event that is worth one."""
+
+    def __init__(self, line: Callable[[Any], str | None]) -> None:
+        self._line = line
 
     def __call__(self, event: Any) -> None:
         """Take an event."""
-        text = line(event)
+        text = self._line(event)
         if text is not None:
             console.talk(text)
 
@@ -114,4 +118,4 @@ def line(event: Any) -> str | None:
 
 def shown() -> Lines | Bar:
     """A bar where stderr is a terminal that can draw one."""
-    return Bar() if console.can_draw() else Lines()
+    return Bar() if console.can_draw() else Lines(line)

@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from doctor.cli import console
+from doctor.cli.progress import Lines
 from doctor.events import Note, SmokeStageFinished, SmokeStageProgress, SmokeStageStarted
 from doctor.redact import redact
 from doctor.report.plain import escape
-
-
-class Lines:
-    """A line when a rung begins."""
-
-    def __call__(self, event: Any) -> None:
-        """Take an event."""
-        text = line(event)
-        if text is not None:
-            console.talk(text)
-
-    def close(self) -> None:
-        """Nothing to put away."""
 
 
 class Bar:
@@ -72,4 +60,4 @@ def line(event: Any) -> str | None:
 
 def shown() -> Lines | Bar:
     """A bar where stderr is a terminal that can draw one."""
-    return Bar() if console.can_draw() else Lines()
+    return Bar() if console.can_draw() else Lines(line)

@@ -6,24 +6,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from doctor.tui import detail
 from doctor.tui.header import VERDICTS, bar
 from doctor.tui.plan_rows import STEP_MARKS, diff_lines
 from doctor.tui.row import Part, Row, safe
-from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.screens.confirm import ConfirmScreen
+from doctor.tui.screens.work_and_log import WorkAndLog
 from doctor.tui.state import LogLine, StepView, ViewState
 from doctor.tui.widgets.pane import Pane, content
 from doctor.tui.widgets.row_list import RowList
 
 
-class RunScreen(DoctorScreen):
+class RunScreen(WorkAndLog):
     """`doctor fix` while it runs, and how it ended."""
 
     MODE = "run"
@@ -34,25 +31,13 @@ class RunScreen(DoctorScreen):
         Binding("escape", "back", show=False, id="run.back"),
     ]
 
-    def body(self) -> ComposeResult:
-        """Head, steps, pane, log."""
-        yield Static(id="head", markup=False)
-        with Container(id="panes"):
-            with Vertical(id="left"):
-                yield RowList(id="rows", empty="Nothing has been done. Approve steps on 2 Plan.")
-            yield Pane(id="detail", empty="No step is selected.")
-        yield RowList(id="log", empty="The log is empty.", follow=True)
+    NO_ROWS = "Nothing has been done. Approve steps on 2 Plan."
 
-    def on_mount(self) -> None:
-        """The list has the keys; time goes on."""
-        self.query_one("#rows", RowList).focus()
-        self.set_interval(0.5, self._tick)
-
-    def _tick(self) -> None:
-        if self.is_current and self.doctor.state.working:
-            self.query_one("#head", Static).update(
-                content(run_head(self.doctor.state, self.doctor.now))
-            )
+    def on_time(self) -> None:
+        """The head counts seconds."""
+        self.query_one("#head", Static).update(
+            content(run_head(self.doctor.state, self.doctor.now))
+        )
 
     def show(self, state: ViewState) -> None:
         """Steps and log as they stand."""
@@ -62,32 +47,15 @@ class RunScreen(DoctorScreen):
             lead=next(reversed(state.steps), ""),
         )
         self.query_one("#log", RowList).set_rows(log_rows(state.log_of("fix", "undo")))
-        self._detail()
+        self.tell()
 
-    def _detail(self) -> None:
+    def tell(self) -> None:
+        """The step under the cursor."""
         row = self.query_one("#rows", RowList).row
         step = self.doctor.state.steps.get(row.key) if row is not None else None
         self.query_one("#detail", Pane).show(
             step_lines(step) if step else [], about=row.key if row else ""
         )
-
-    @on(RowList.Moved, "#rows")
-    def _moved(self) -> None:
-        self._detail()
-
-    @on(RowList.Chosen, "#rows")
-    def _chosen(self) -> None:
-        self.query_one("#detail", Pane).focus()
-
-    def action_log(self) -> None:
-        """To the log."""
-        self.add_class("-log")
-        self.query_one("#log", RowList).focus()
-
-    def action_back(self) -> None:
-        """To the steps."""
-        self.remove_class("-log")
-        self.query_one("#rows", RowList).focus()
 
     def action_cancel(self) -> None:
         """Ask, then end the run in good order."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from doctor.smoke.model import LADDER
 from doctor.tui import acts, detail, plot
 from doctor.tui.header import bar
 from doctor.tui.row import Part, Row, mark, safe
-from doctor.tui.screens.base import DoctorScreen
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.run import log_rows
+from doctor.tui.screens.work_and_log import WorkAndLog
 from doctor.tui.state import Rung, ViewState
 from doctor.tui.widgets.pane import Pane, content
 from doctor.tui.widgets.row_list import RowList
@@ -41,7 +38,7 @@ VERDICTS = {
 OUTCOMES = {"fail": "failed", "unknown": "not seen", "pass": "passed", "skip": "n/a"}
 
 
-class SmokeScreen(DoctorScreen):
+class SmokeScreen(WorkAndLog):
     """`doctor smoke` to watch."""
 
     MODE = "smoke"
@@ -59,23 +56,9 @@ class SmokeScreen(DoctorScreen):
         Binding("escape", "back", show=False, id="smoke.back"),
     ]
 
-    def body(self) -> ComposeResult:
-        """Head, ladder, pane, log."""
-        yield Static(id="head", markup=False)
-        with Container(id="panes"):
-            with Vertical(id="left"):
-                yield RowList(id="rows")
-            yield Pane(id="detail")
-        yield RowList(id="log", empty="The log is empty.", follow=True)
-
-    def on_mount(self) -> None:
-        """The ladder has the keys; time goes on."""
-        self.query_one("#rows", RowList).focus()
-        self.set_interval(0.5, self._tick)
-
-    def _tick(self) -> None:
-        if self.is_current and self.doctor.state.working:
-            self.show(self.doctor.state)
+    def on_time(self) -> None:
+        """Rungs count seconds."""
+        self.show(self.doctor.state)
 
     def show(self, state: ViewState) -> None:
         """The ladder as it stands."""
@@ -86,32 +69,15 @@ class SmokeScreen(DoctorScreen):
             lead=next(reversed(state.rungs), ""),
         )
         self.query_one("#log", RowList).set_rows(log_rows(state.log_of("smoke")))
-        self._detail()
+        self.tell()
 
-    def _detail(self) -> None:
+    def tell(self) -> None:
+        """The rung under the cursor."""
         row = self.query_one("#rows", RowList).row
         if row is not None:
             self.query_one("#detail", Pane).show(
                 rung_lines(row.key, self.doctor.state), about=row.key
             )
-
-    @on(RowList.Moved, "#rows")
-    def _moved(self) -> None:
-        self._detail()
-
-    @on(RowList.Chosen, "#rows")
-    def _chosen(self) -> None:
-        self.query_one("#detail", Pane).focus()
-
-    def action_log(self) -> None:
-        """To the log."""
-        self.add_class("-log")
-        self.query_one("#log", RowList).focus()
-
-    def action_back(self) -> None:
-        """To the ladder."""
-        self.remove_class("-log")
-        self.query_one("#rows", RowList).focus()
 
     def action_start(self) -> None:
         """Ask, then climb."""
