@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -89,8 +90,9 @@ def builder(engine: Engine) -> str:
     return _build(engine, name, "Dockerfile.builder", {"BASE": below}, network="host")
 
 
+@functools.cache
 def mirror(engine: Engine) -> str:
-    """All stub packages in signed repositories, and the server of them."""
+    """All stub packages in signed repositories, and the server of them: one for a session, whatever is edited meanwhile."""
     versions = json.dumps(driver_versions())
     below = builder(engine)
     parts = (HERE / "mirror", HERE / "mock", HERE / "image/Dockerfile.mirror")
