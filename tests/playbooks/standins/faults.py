@@ -77,9 +77,50 @@ def small_shared_memory(host: Host) -> set[str]:
 
 
 def locked_memory(host: Host) -> set[str]:
-    """An RDMA port is up; the session may lock 64 KiB."""
+    """An RDMA port is up; an administrator wrote down that sessions may lock 64 KiB."""
     host.run(PORT)
+    who = ("* soft", "* hard", "root soft", "root hard")
+    host.write(
+        "/etc/security/limits.d/10-site.conf", "".join(f"{item} memlock 64\n" for item in who)
+    )
     return {"limits.memlock"}
+
+
+def daemons_off(host: Host) -> set[str]:
+    """Docker, the persistence daemon and the watch over CDI specifications, switched off."""
+    podman(host)
+    host.run(f"nvidia-ctk cdi generate --output={SPEC}")
+    units = "docker.socket docker.service nvidia-persistenced.service nvidia-cdi-refresh.path"
+    host.run(f"systemctl disable -q --now {units}")
+    return {
+        "container.daemon-unreachable",
+        "container.cdi-refresh",
+        "service.persistenced",
+        "driver.persistence-off",
+    }
+
+
+def nccl_of_another_version(host: Host) -> set[str]:
+    """The system's is older than the one that a wheel brought."""
+    names = ("libnccl2", "libnccl-dev") if host.family == "debian" else ("libnccl", "libnccl-devel")
+    sign, tail = ("=", "-1+cuda13.0") if host.family == "debian" else ("-", "")
+    host.install(*(f"{name}{sign}2.27.7{tail}" for name in names))
+    _environment(host, "nvidia-nccl-cu13", "2.29.7")
+    host.write(
+        "/opt/nvidia-nccl-cu13/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2", ""
+    )
+    return {"nccl.copies-differ"}
+
+
+def headers_gone(host: Host) -> set[str]:
+    """The module was built, and somebody removed the headers."""
+    release = host.out("uname -r")
+    host.run(
+        f"apt-get -qq -y purge linux-headers-{release}"
+        if host.family == "debian"
+        else "dnf -q -y remove kernel-devel kernel-devel-matched"
+    )
+    return {"kernel.headers-gone"}
 
 
 def stub_before_the_driver(host: Host) -> set[str]:
@@ -175,11 +216,7 @@ def module_of_another_origin(host: Host) -> set[str]:
         )
     else:
         states.install_driver(host, reboot=False)
-        url = f"https://download1.rpmfusion.org/nonfree/el/updates/{host.flavor[5:]}/x86_64"
-        host.write(
-            "/etc/yum.repos.d/rpmfusion-nonfree-updates.repo",
-            f"[rpmfusion-nonfree-updates]\nname=RPM Fusion\nbaseurl={url}\nenabled=1\ngpgcheck=0\n",
-        )
+        states.add_rpm_fusion(host)
         host.install("xorg-x11-drv-nvidia-cuda-libs")
     host.reboot()
     return {"packages.mixed-repositories"}
@@ -187,7 +224,8 @@ def module_of_another_origin(host: Host) -> set[str]:
 
 def toolkit_of_before_cgroup_v2(host: Host) -> set[str]:
     """A host with cgroup v2, as far as its files say, and a toolkit that does not know it."""
-    host.run("[ -e /sys/fs/cgroup/cgroup.controllers ] || touch /sys/fs/cgroup/cgroup.controllers")
+    mark = "/sys/fs/cgroup/cgroup.controllers"
+    host.run(f"[ -e {mark} ] || {{ mount -o remount,rw /sys/fs/cgroup && touch {mark}; }}")
     states.add_toolkit_repository(host)
     sign = "=" if host.family == "debian" else "-"
     version = "1.5.1" + ("-1" if host.family == "debian" else "")
@@ -234,11 +272,11 @@ def _image(host: Host, name: str, variable: str) -> None:
 
 def image_that_requires_cuda_13(host: Host) -> set[str]:
     """As NVIDIA's own images say what they require."""
-    _image(host, "site/requires:1", "NVIDIA_REQUIRE_CUDA=cuda>=13.0")
+    _image(host, "nvidia/requires:1", "NVIDIA_REQUIRE_CUDA=cuda>=13.0")
     return {"container.require-cuda"}
 
 
 def image_with_cuda_13(host: Host) -> set[str]:
     """It requires nothing and has CUDA 13 in it."""
-    _image(host, "site/has:1", "CUDA_VERSION=13.0.0")
+    _image(host, "nvidia/has:1", "CUDA_VERSION=13.0.0")
     return {"container.image-cuda"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from tests.playbooks.standins.manifest import differences, manifest
 
 RUNS = "/var/lib/gpu-host-doctor/runs"
 FIX_S = 420
+EVERYTHING = "service,gpu,reboot,irreversible"
+Fault = Callable[[Host], set[str]]
+"""Breaks a host; the findings that say so."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,48 @@ def undo(host: Host, run: str, *flags: str) -> dict[str, Any]:
     found: dict[str, Any] = parsed(host, done.returncode, done.stdout, done.stderr).data
     assert done.returncode == found["exit_code"] == 0, (found, done.stderr[-3000:])
     return found
+
+
+def wrong(host: Host, *argv: str) -> set[str]:
+    """Errors and warnings that nothing else explains."""
+    return {
+        name
+        for name, row in host.findings(*argv).items()
+        if row["outcome"] in ("fail", "warn") and row["blocked_by"] is None
+    }
+
+
+def only(findings: set[str]) -> list[str]:
+    """The flags that leave everything else alone."""
+    return [word for name in sorted(findings) for word in ("--only", name)]
+
+
+def cured(host: Host, *plants: Fault) -> Fixed:
+    """Plant, see, fix, see that nothing is left to do."""
+    planted = {name for plant in plants for name in plant(host)}
+    assert planted <= wrong(host)
+    done = fix(host, *only(planted), "--allow", EVERYTHING)
+    if done.code == 5:
+        done = after_reboot(host, done.run)
+    states_of = {name: done.findings().get(name) for name in planted}
+    assert set(states_of.values()) == {"verified"}, (states_of, done.failures())
+    assert not planted & wrong(host)
+    again = fix(host, *only(planted), "--allow", EVERYTHING)
+    assert again.changed() == 0, again.failures()
+    return done
+
+
+def planned(host: Host, *flags: str) -> dict[str, list[str]]:
+    """`doctor plan`: the findings of each step."""
+    data = json.loads(host.doctor("plan", "--format", "json", *flags).stdout)
+    return {row["id"]: row["findings"] for row in data["steps"]}
+
+
+def passes(host: Host, findings: set[str], *argv: str) -> None:
+    """What a fix cured on its way, its report speaks of the causes alone: a fresh look passes."""
+    rows = host.findings(*argv)
+    assert {name: rows[name]["outcome"] for name in findings} == dict.fromkeys(findings, "pass")
+    VERIFIED.update(findings)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ class Host:
     name: str
     key: Path
     extra: dict[str, str] = field(default_factory=dict)
-    before_doctor: str = ""
+    logs_in: bool = False
+    """Whether root calls the doctor from a login session, whose limits PAM sets, and not from nowhere."""
 
     # commands and files
 
@@ -267,18 +268,9 @@ class Host:
     ) -> subprocess.CompletedProcess[str]:
         """`doctor ARGV` from the installation that root owns."""
         command = [DOCTOR, *argv]
-        if self.before_doctor:
-            command = ["sh", "-c", f'{self.before_doctor} && "$@"', "sh", *command]
+        if self.logs_in:
+            command = ["su", "-l", "-s", "/bin/bash", "root", "-c", shlex.join(command)]
         return self.run(command, check=check, user=user, timeout=timeout, env=env)
-
-    @contextmanager
-    def session(self, command: str) -> Iterator[None]:
-        """What a shell did before the doctor is called in it, for example `ulimit -l 64`."""
-        self.before_doctor = command
-        try:
-            yield
-        finally:
-            self.before_doctor = ""
 
     def report(self, *argv: str) -> dict[str, object]:
         """`doctor check` as JSON."""

@@ -59,6 +59,15 @@ def add_toolkit_repository(host: Host) -> None:
     host.run("apt-get -qq update")
 
 
+def add_rpm_fusion(host: Host) -> None:
+    """Its repository, which has a driver too."""
+    url = f"https://download1.rpmfusion.org/nonfree/el/updates/{host.flavor[5:]}/x86_64"
+    host.write(
+        "/etc/yum.repos.d/rpmfusion-nonfree-updates.repo",
+        f"[rpmfusion-nonfree-updates]\nname=RPM Fusion\nbaseurl={url}\nenabled=1\ngpgcheck=0\n",
+    )
+
+
 def newest() -> str:
     """The newest driver of the mirror."""
     return driver_versions()["drivers"][-1]
@@ -194,15 +203,6 @@ def not_registered(host: Host) -> str:
     host.run("systemctl restart docker")
     install_toolkit(host, register=False)
     return "container.runtime-not-registered"
-
-
-def memlock_small(host: Host) -> str:
-    """A limit that an administrator wrote down."""
-    host.write(
-        "/etc/security/limits.d/10-site.conf",
-        "* soft memlock 64\n* hard memlock 64\nroot soft memlock 64\nroot hard memlock 64\n",
-    )
-    return "limits.memlock"
 
 
 def unattended(host: Host) -> str:
