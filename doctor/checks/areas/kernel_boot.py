@@ -37,7 +37,7 @@ MACHINE = ("host.hardware", "host.container", "host.os_release")
         "driver.loaded",
     ),
     sources=("almalinux-technical-incident-report-nvidia-driver-almalinux-", "github-dell-dkms"),
-    fix=Fix("give the next kernel its module before the reboot", remedy="nvidia_driver"),
+    fix=Fix("give the next kernel its module before the reboot", remedy="kernel_headers"),
 )
 def next_boot_no_module(f: Facts, k: Knowledge) -> Result:
     """Works now, breaks at the next reboot: a kernel without nvidia.ko is the default."""

@@ -24,6 +24,7 @@ NOT_DRIVER = re.compile(
 )
 KERNEL = re.compile(r"linux-(image|generic|aws|azure|gcp|oracle)|kernel$|kernel-(core|modules)")
 UPSTREAM = re.compile(r"(?:\d+:)?(\d{3,}\.\d+(?:\.\d+)?)")
+OTHERS = re.compile(r"rpmfusion.*nonfree|negativo17|elrepo")
 ARCHIVE = re.compile(r"ubuntu0\.\d|~deb\d+u|~bpo|\+deb\d+u")
 
 
@@ -57,6 +58,12 @@ def origin(name: str, version: str) -> str:
 def is_cuda(row: Repository) -> bool:
     """Whether a repository is NVIDIA's for CUDA and drivers."""
     return "developer.download.nvidia.com/compute/cuda" in row.url
+
+
+def offers_the_driver_too(row: Repository) -> bool:
+    """Whether a repository of somebody else's offers the driver beside NVIDIA's own."""
+    other = OTHERS.search(f"{row.id} {row.url}".lower()) is not None
+    return other and not any("nvidia" in item for item in row.excludes)
 
 
 def of_nvidia(row: Repository) -> bool:

@@ -12,6 +12,7 @@ from doctor.checks.areas.package_names import (
     is_cuda,
     locked,
     of_nvidia,
+    offers_the_driver_too,
     origin,
 )
 from doctor.checks.areas.subject import elsewhere
@@ -24,7 +25,6 @@ from doctor.facts.tree import Facts
 from doctor.facts.versions import RpmVersion
 
 MACHINE = ("host.hardware", "host.container", "host.os_release")
-OTHERS = re.compile(r"rpmfusion.*nonfree|negativo17|elrepo")
 
 
 def _folder(row: Repository) -> str:
@@ -225,8 +225,7 @@ def two_driver_repositories(f: Facts, k: Knowledge) -> Result:
     cuda = [row for row in rows if is_cuda(row)]
     if not cuda:
         return skipped("NVIDIA's CUDA repository is not enabled")
-    others = [row for row in rows if OTHERS.search(f"{row.id} {row.url}".lower())]
-    others = [row for row in others if not any("nvidia" in item for item in row.excludes)]
+    others = [row for row in rows if offers_the_driver_too(row)]
     if others and not any("nvidia" in item for item in cuda[0].excludes):
         return failed(
             f"{cuda[0].id} and {others[0].id} both offer the driver",

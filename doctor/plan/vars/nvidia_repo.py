@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from doctor.checks.areas.package_names import is_cuda
+from doctor.checks.areas.package_names import is_cuda, offers_the_driver_too
 from doctor.facts.model import Known
 from doctor.matrix import query
 from doctor.plan.host_state import read_host
@@ -56,5 +56,5 @@ def _others(facts: Facts) -> list[dict[str, Any]]:
     return [
         {"id": row.id, "file": row.file, "excludes": " ".join([*row.excludes, *OFFERED])}
         for row in facts.packages.repositories.value
-        if row.enabled and "rpmfusion" in row.id and "nvidia" in f"{row.id} {row.url}" and row.file
+        if row.enabled and offers_the_driver_too(row) and row.file
     ]
