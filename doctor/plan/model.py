@@ -48,6 +48,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What the role is told: versions and names, never from its defaults."""
     command: str | None = None
     """The exact command where a person has to."""
+    kept_by_owner: bool = False
+    """Somebody has decided that this stays: until they change it, it and what needs it cannot be done."""
 
 
 def digest(steps: Sequence[Step]) -> str:

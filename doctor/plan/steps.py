@@ -227,6 +227,8 @@ class _Steps:
                 "the driver is held at its version; only its owner lifts a hold",
                 f"run: {command}",
             ],
+            command=command,
+            kept_by_owner=True,
         )
 
     def _driver_packages(self, row: Target) -> tuple[str, str | None, str | None]:

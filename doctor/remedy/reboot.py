@@ -56,7 +56,9 @@ def _order(session: Session, why: str) -> Stopped | None:
             why=f"{why}. The host was rebooted {ordered} times already, and no more",
             command=by_hand,
         )
-    obstacles = job.do("obstacles", manager=session.manager, session=job.session)["why"]
+    undone = _undone(session)
+    obstacles = [f"{', '.join(undone)} could not be done"] if undone else []
+    obstacles += job.do("obstacles", manager=session.manager, session=job.session)["why"]
     if obstacles:
         return Stopped(
             why=f"{why}. Not rebooted: {'; '.join(obstacles)}; {resume}", command=by_hand
@@ -78,6 +80,18 @@ def _order(session: Session, why: str) -> Stopped | None:
         rebooting=True,
         command=f"doctor runs show {session.run.id} --wait 1800",
     )
+
+
+def _undone(session: Session) -> list[str]:
+    """Steps that share the reboot with what waits for it, and failed: the host would come back with half of it."""
+    waiting = {item.id for item in session.waiting()}
+    return [
+        step.id
+        for step in session.steps
+        if waiting & set(step.needs)
+        and step.id in session.ended
+        and (session.ended[step.id].status == "failed" or session.lacking(step) is not None)
+    ]
 
 
 def _from_here(session: Session, why: str, reboot: Callable[[], str]) -> Stopped | None:

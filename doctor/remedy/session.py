@@ -72,11 +72,10 @@ class Session:
         """How the step ended; None when it is put off until after a reboot or a consent."""
         remedy = self.job.remedies.get(step.remedy or "")
         if remedy is None:
-            say = "by hand: no role does this here" if step.remedy else "by hand"
-            return outcome_of(step, "not-applied", say, command=step.command)
+            return by_hand(step)
         if self.put_off(step):
             return None
-        lacking = self._lacking(step)
+        lacking = self.lacking(step)
         if lacking is not None:
             return outcome_of(step, "not-applied", lacking)
         if not self.still_needed(step):
@@ -107,7 +106,8 @@ class Session:
         step = next((item for item in self.steps if item.id == id), None)
         return step is not None and id not in self.ended and self.put_off(step)
 
-    def _lacking(self, step: Step) -> str | None:
+    def lacking(self, step: Step) -> str | None:
+        """Which of the steps that it needs is not done."""
         for need in step.needs:
             known = self.ended.get(need)
             if known is None:
@@ -349,6 +349,15 @@ def filled(path: str, values: Mapping[str, Any]) -> str:
     if os.path.normpath(found) != found or found.count("/") != path.count("/"):
         raise RemedyError(f"{found!r} is no folder below {path.rpartition('/')[0]}")
     return found
+
+
+def by_hand(step: Step) -> StepOutcome:
+    """A person's step. What its owner keeps as it is was asked for and cannot be done: that is no success of anybody's."""
+    if step.kept_by_owner:
+        say = "; ".join(step.changes)
+        return outcome_of(step, "failed", say, failures=[say], command=step.command)
+    say = "by hand: no role does this here" if step.remedy else "by hand"
+    return outcome_of(step, "not-applied", say, command=step.command)
 
 
 def outcome_of(step: Step, status: Status, say: str, **more: Any) -> StepOutcome:

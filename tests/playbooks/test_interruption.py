@@ -99,6 +99,15 @@ def repository_broken(host: Host) -> None:
         )
 
 
+CURES = {
+    network_dead: "true",
+    disk_full: "umount /var/cache/apt/archives 2>/dev/null || umount /var/cache/dnf",
+    etc_read_only: "umount /etc",
+    repository_broken: "rm -f /etc/apt/sources.list.d/own.list /etc/yum.repos.d/own.repo",
+}
+"""What its owner does about each; then the next run goes through."""
+
+
 @pytest.mark.parametrize("flavor", ["ubuntu2404", "rocky9"])
 @pytest.mark.parametrize(
     "trouble",
@@ -124,6 +133,10 @@ def test_trouble_is_a_failed_step_with_its_reason(
         assert failed[0]["failures"][0].strip(), done.failures()
         assert "Traceback" not in json.dumps(done.data["steps"])
         assert not any("nvidia-driver" in name for name in host.packages().keys() - packages.keys())
+        host.run(CURES[trouble])
+        after = fix(host, "--allow", EVERYTHING)
+        assert after.code == 5, after.failures()  # it failed and did not reboot; now it does
+        assert after.data["stopped"][0]["rebooting"], after.failures()
 
 
 def test_wrong_key_is_refused_before_a_package_is_looked_at(start: Start) -> None:
@@ -167,6 +180,9 @@ def test_package_that_the_owner_holds_is_left(start: Start, flavor: str) -> None
         states.hold_driver(host)
         held = host.packages()
         done: Fixed = fix(host, "--allow", EVERYTHING, "--want", f"driver=={states.newest()}")
+        assert done.code == 4, done.failures()
+        assert done.steps()["release_hold"] == "failed"
+        assert "only its owner lifts a hold" in done.failures()
         assert {name: v for name, v in host.packages().items() if "nvidia" in name} == {
             name: v for name, v in held.items() if "nvidia" in name
         }, done.failures()

@@ -248,6 +248,32 @@ def test_reboot_and_go_on(bench: Bench) -> None:
     assert statuses(ended) == {"one": "verified", "two": "verified"}
 
 
+@pytest.mark.parametrize("failing", ["two", "apart"])
+def test_a_host_does_not_reboot_into_half_of_what_was_to_come_with_it(
+    bench: Bench, failing: str
+) -> None:
+    rebooting(bench)
+    bench.note("two", needs=("one",), disturbs="reboot")
+    bench.note("apart")
+    played = bench.play
+
+    def until_the_boot(*given: object) -> RoleResult:
+        result = played(*given)  # type: ignore[arg-type]
+        (bench.etc / "one").write_text("wrong until the boot\n")
+        return result
+
+    bench.play = until_the_boot  # type: ignore[method-assign]
+    bench.results[failing] = RoleResult(status="failed", failures=["no route to host"])
+    report = bench.fix(allow=["reboot"])
+    assert (report.exit_code, statuses(report)[failing]) == (4, "failed")
+    assert bool(bench.scheduled) is (failing == "apart")
+    if failing == "two":
+        assert "Not rebooted: two could not be done" in report.stopped[0].why
+        del bench.results["two"]
+        assert bench.resume(allow=["reboot"]).stopped[0].rebooting
+        assert len(bench.scheduled) == 1
+
+
 def test_without_a_new_boot_id_nothing_is_proved(bench: Bench) -> None:
     rebooting(bench)
     path = bench.etc / "one"
