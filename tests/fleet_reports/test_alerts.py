@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,40 @@ def test_the_dashboard_holds_together() -> None:
     for panel in DASHBOARD["panels"]:
         refs = [target["refId"] for target in panel["targets"]]
         assert len(set(refs)) == len(refs)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Grafana's SDK needs Python 3.11")
+def test_grafana_s_own_models_read_all_of_the_dashboard() -> None:
+    """What they do not know they drop: a misspelt key, an option that a panel does not have."""
+    assert _dropped(DASHBOARD) == []
+    wrong = json.loads(json.dumps(DASHBOARD).replace('"fieldConfig"', '"fieldsConfig"', 1))
+    wrong["panels"][1]["options"]["noSuchOption"] = 1
+    assert _dropped(wrong) == [
+        "panels.0.fieldsConfig",
+        "panels.1.options.noSuchOption",
+    ]
+
+
+def _dropped(dashboard: Any) -> list[str]:
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    register_default_plugins()
+    return list(_lost(dashboard, json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))))
+
+
+def _lost(given: Any, kept: Any, path: str = "") -> Iterator[str]:
+    if isinstance(given, dict) and isinstance(kept, dict):
+        items = [(key, value, kept.get(key)) for key, value in given.items()]
+    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        items = [(str(place), *both) for place, both in enumerate(zip(given, kept, strict=True))]
+    else:
+        if given != kept:
+            yield path
+        return
+    for key, value, its in items:
+        yield from _lost(value, its, f"{path}.{key}".lstrip("."))
 
 
 def _promtool(*arguments: str) -> None:
