@@ -175,22 +175,24 @@ def execute(
     )
     config.prepare()
     config.command[0] = str(ansible_playbook())
-    config.env = {**command.environment, **_for_runner(config, command.environment)}
-    if command.shown_by:
-        config.env["ANSIBLE_STDOUT_CALLBACK"] = command.shown_by
+    config.env = {**command.environment, **_for_runner(config, command)}
     runner = Runner(config, event_handler=on_event, cancel_callback=lambda: token.canceled)
     runner.run()
     return runner
 
 
-def _for_runner(config: Any, own: Mapping[str, str]) -> dict[str, str]:
-    """What the library needs of its own. It takes each of these from the caller's environment too, where it is set there."""
+def _for_runner(config: Any, command: Command) -> dict[str, str]:
+    """What the library needs of its own. It takes each of these from the caller's environment too, where it is set there.
+
+    Its own callback, once it is found, wraps all that Ansible displays: that alone is a tenth of what a host costs.
+    """
     from ansible_runner.utils import get_callback_dir
 
-    callbacks = [own.get("ANSIBLE_CALLBACK_PLUGINS", ""), get_callback_dir()]
+    own = command.environment.get("ANSIBLE_CALLBACK_PLUGINS", "")
+    callbacks = [own] if command.shown_by else [own, get_callback_dir()]
     return {
         "ANSIBLE_CALLBACK_PLUGINS": ":".join(item for item in callbacks if item),
-        "ANSIBLE_STDOUT_CALLBACK": "awx_display",
+        "ANSIBLE_STDOUT_CALLBACK": command.shown_by or "awx_display",
         "ANSIBLE_RETRY_FILES_ENABLED": "False",
         "ANSIBLE_CACHE_PLUGIN": "jsonfile",
         "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(config.fact_cache),

@@ -151,6 +151,17 @@ def test_kill_9_keeps_finished_hosts_and_resume_completes(tmp_path: Path, state:
         assert store.audit("last").finished
 
 
+def test_answers_are_told_before_the_last_host_was_asked(tmp_path: Path, state: Path) -> None:
+    inventory = listed(tmp_path, "slow")
+    child = start(tmp_path, state, inventory, "--forks", "3")
+    assert child.stderr is not None
+    until(child.stderr, QUICK - 1)  # the slow hosts have every fork by now, and some wait for one
+    (tmp_path / "gate").unlink()
+    out, err = child.communicate(timeout=100)
+    assert child.returncode == 0, err
+    assert json.loads(out)["counts"]["audited"] == QUICK + SLOW
+
+
 def test_two_audits_at_once_keep_apart(tmp_path: Path, state: Path) -> None:
     inventory = listed(tmp_path, "slow")
     first = start(tmp_path, state, inventory)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from doctor import bundle
+from doctor.fleet.envelope import unpack
 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 AREAS = ["cuda", "driver", "nvml"]
@@ -90,6 +91,19 @@ def test_children_run_from_inside_the_zip(probe: Path) -> None:
     document = json.loads(run(Path(sys.executable), probe, "--only", "nvml", "cuda").stdout)
     for fact in (document["facts"]["nvml"]["init"], document["facts"]["cuda"]["scope"]):
         assert fact["state"] in ("known", "absent"), fact
+
+
+@pytest.mark.parametrize("place", ["{folder}/probe", "probe"])
+def test_what_is_sent_looks_from_inside_itself(probe: Path, tmp_path: Path, place: str) -> None:
+    (tmp_path / "probe").write_bytes(bundle.shipped())
+    done = subprocess.run(
+        ["/bin/sh", place.format(folder=tmp_path), "--answer", "word", "--only", "nvml", "cuda"],
+        capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    said = unpack(done.stdout.split()[2])
+    plain = json.loads(run(Path(sys.executable), probe, "--only", "nvml", "cuda").stdout)
+    assert said["facts"] == plain["facts"]
 
 
 def test_envelope_has_every_area_and_decodes(probe: Path) -> None:

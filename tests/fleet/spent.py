@@ -1,0 +1,72 @@
+"""What looks at containers cost: by the clock, and in processor time here and in the containers, which a busy machine changes little."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.playbooks.standins.engine import Engine
+
+
+class Spent:
+    """Costs by what they were for; of several runs the cheapest counts."""
+
+    def __init__(self, engine: Engine, hosts: Sequence[str]) -> None:
+        self._engine = engine
+        self._hosts = hosts
+        self._runs: dict[str, list[tuple[float, float]]] = {}
+        self._machine = self._foreign = 0.0
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        """Everything inside is one run."""
+        busy, own, began = _busy(), self._spent(), time.monotonic()
+        yield
+        clock, own = time.monotonic() - began, self._spent() - own
+        self._runs.setdefault(what, []).append((clock, own))
+        self._foreign += max(0.0, _busy() - busy - own)
+        self._machine += clock * (os.cpu_count() or 1)
+
+    def clock(self, what: str) -> float:
+        """Seconds."""
+        return min(clock for clock, _ in self._runs[what])
+
+    def processor(self, what: str) -> float:
+        """Seconds of processors."""
+        return min(own for _, own in self._runs[what])
+
+    @property
+    def others(self) -> float:
+        """Share of the machine that was busy with something else."""
+        return self._foreign / self._machine
+
+    def __str__(self) -> str:
+        found = [
+            f"{what}: {self.clock(what):.1f} s, {self.processor(what):.1f} s of processors"
+            for what in self._runs
+        ]
+        return "; ".join([*found, f"others took {self.others:.0%} of the machine"])
+
+    def _spent(self) -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime + self._in_hosts()
+
+    def _in_hosts(self) -> float:
+        query = {"stream": "false", "one-shot": "true"}
+        door = httpx.HTTPTransport(uds=str(self._engine.socket))
+        with httpx.Client(transport=door, base_url="http://engine", params=query) as client:
+            said = [client.get(f"/containers/{name}/stats").json() for name in self._hosts]
+        return float(sum(item["cpu_stats"]["cpu_usage"]["total_usage"] for item in said)) / 1e9
+
+
+def _busy() -> float:
+    """Seconds in which processors of this machine were at work; the fourth field is idle, the fifth waits for disks."""
+    fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
+    ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields]
+    return sum(ticks) - ticks[3] - ticks[4]
