@@ -112,6 +112,13 @@ def nccl_of_another_version(host: Host) -> set[str]:
     return {"nccl.copies-differ"}
 
 
+def flashinfer_without_kernels(host: Host) -> set[str]:
+    """vLLM would compile FlashInfer's kernels, and there is no nvcc."""
+    _environment(host, "vllm", "0.20.0", prefix="engine")
+    _environment(host, "flashinfer-python", "0.6.8", prefix="engine")
+    return {"toolkit.missing-nvcc"}
+
+
 def headers_gone(host: Host) -> set[str]:
     """The module was built, and somebody removed the headers."""
     release = host.out("uname -r")
@@ -237,9 +244,9 @@ def toolkit_of_before_cgroup_v2(host: Host) -> set[str]:
 # on a driver that runs no CUDA 13 -------------------------------------------------------------------------------
 
 
-def _environment(host: Host, name: str, version: str, local: str = "") -> None:
-    """A Python environment of one package, by its metadata."""
-    site = f"/opt/{name}/lib/python3.11/site-packages"
+def _environment(host: Host, name: str, version: str, local: str = "", prefix: str = "") -> None:
+    """A package of a Python environment, by its metadata."""
+    site = f"/opt/{prefix or name}/lib/python3.11/site-packages"
     host.write(
         f"{site}/{name.replace('-', '_')}-{version}{local}.dist-info/METADATA",
         f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}{local}\n",

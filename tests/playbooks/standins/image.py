@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from doctor.matrix.load import load
-from doctor.matrix.want_query import branches_newest_first
+from doctor.matrix.want_query import branches_newest_first, container_toolkits_newest_first
 from tests.playbooks.standins.engine import CACHE, Engine, locked
 
 HERE = Path(__file__).parent
@@ -32,6 +32,14 @@ def digest(*parts: Path | str) -> str:
             if path.is_file() and "__pycache__" not in path.parts:
                 total.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()[:12]
+
+
+def mirrored() -> dict[str, list[str]]:
+    """Versions of what the mirror takes from the matrix."""
+    return {
+        **driver_versions(),
+        "toolkit": [container_toolkits_newest_first(load())[0].version.raw],
+    }
 
 
 def driver_versions() -> dict[str, list[str]]:
@@ -93,7 +101,7 @@ def builder(engine: Engine) -> str:
 @functools.cache
 def mirror(engine: Engine) -> str:
     """All stub packages in signed repositories, and the server of them: one for a session, whatever is edited meanwhile."""
-    versions = json.dumps(driver_versions())
+    versions = json.dumps(mirrored())
     below = builder(engine)
     parts = (HERE / "mirror", HERE / "mock", HERE / "image/Dockerfile.mirror")
     name = f"standin-mirror:{digest(below, versions, *parts)}"

@@ -52,16 +52,12 @@ def kernel_without_module(host: Host) -> set[str]:
 
 def nouveau_allowed(host: Host) -> set[str]:
     """The driver's blacklist is gone: nouveau takes the GPUs at the next boot."""
-    host.run("rm -f /lib/modprobe.d/nvidia-graphics-drivers.conf /usr/lib/modprobe.d/nvidia.conf")
-    if host.family == "rhel":
-        host.run(
-            "grubby --update-kernel=ALL --remove-args='rd.driver.blacklist=nouveau modprobe.blacklist=nouveau'"
-        )
+    host.run("rm /lib/modprobe.d/nvidia-graphics-drivers.conf")
     return {"kernel.nouveau-returns"}
 
 
 def driver_offered_twice(host: Host) -> set[str]:
-    """Ubuntu's driver with NVIDIA's repository beside it; RPM Fusion beside NVIDIA's driver."""
+    """Ubuntu's driver with NVIDIA's repository beside it, which a hold keeps apart; RPM Fusion beside NVIDIA's driver."""
     if host.family == "debian":
         host.install("nvidia-driver-580-server-open")
         states.add_cuda_repository(host)
@@ -69,4 +65,4 @@ def driver_offered_twice(host: Host) -> set[str]:
         states.install_driver(host, reboot=False)
         states.add_rpm_fusion(host)
     host.reboot()
-    return {"packages.two-driver-repositories"}
+    return {"packages.two-driver-repositories", "packages.not-locked"}

@@ -8,7 +8,7 @@ from vendor import ancient_toolkit, deb_vendor, engine, rpm_vendor, toolkit
 
 
 def everything(versions):
-    """All stubs. versions: {"drivers": [oldest first], "archive": [drivers in Ubuntu's own archive]}."""
+    """All stubs. versions: {"drivers": [oldest first], "archive": [drivers in Ubuntu's own archive], "toolkit": [newest]}."""
     made = []
     for codename, number, key in (
         ("jammy", "22.04", "ubuntu2204"),
@@ -30,7 +30,8 @@ def everything(versions):
         made += engine("download.docker.com/linux/ubuntu/" + codename, "deb", ubuntu=number)
     wsl = "developer.download.nvidia.com/compute/cuda/repos/wsl-ubuntu/x86_64"
     made += deb_vendor(wsl)
-    made += toolkit("nvidia.github.io/libnvidia-container/stable/deb/amd64", "deb")
+    (newest,) = versions["toolkit"]
+    made += toolkit("nvidia.github.io/libnvidia-container/stable/deb/amd64", "deb", newest)
     made += ancient_toolkit("nvidia.github.io/libnvidia-container/stable/deb/amd64", "deb")
     for tag in ("el9", "el10"):
         made += rocky_base(tag, versions)
@@ -42,6 +43,6 @@ def everything(versions):
             made += engine(
                 "download.docker.com/linux/%s/%s/x86_64/stable" % (name, tag[2:]), "rpm", tag=tag
             )
-    made += toolkit("nvidia.github.io/libnvidia-container/stable/rpm/x86_64", "rpm")
+    made += toolkit("nvidia.github.io/libnvidia-container/stable/rpm/x86_64", "rpm", newest)
     made += ancient_toolkit("nvidia.github.io/libnvidia-container/stable/rpm/x86_64", "rpm")
     return made

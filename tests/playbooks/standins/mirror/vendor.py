@@ -3,8 +3,6 @@
 from parts import DEB_LIB, NOTE, at, unit
 from stub import Stub
 
-TOOLKIT = "1.19.1"
-
 OLD_TOOLKIT = "1.17.8"
 
 ANCIENT_TOOLKIT = "1.5.1"
@@ -19,7 +17,7 @@ NCCL = "2.29.7"
 
 
 def cuda(repo, arch):
-    """Two toolkits, NCCL and the keyring package."""
+    """Two toolkits, each with its compiler in a package of its own."""
     made = []
     for release in ("13.0", "13.5"):
         dashed = release.replace(".", "-")
@@ -34,7 +32,6 @@ def cuda(repo, arch):
                 ('{"cuda": {"name": "CUDA SDK", "version": "%s.2"}}\n' % release).encode(),
                 0o644,
             ),
-            base + "/bin/nvcc": (nvcc.encode(), 0o755),
             "%s/libcudart.so.%s.90" % (libs, release): NOTE,
             libs + "/stubs/libcuda.so": NOTE,
         }
@@ -42,6 +39,17 @@ def cuda(repo, arch):
             libs + "/libcudart.so.13": "libcudart.so.%s.90" % release,
             base + "/lib64": "targets/x86_64-linux/lib",
         }
+        made.append(
+            Stub(
+                "cuda-nvcc-" + dashed,
+                release + ".90",
+                repo,
+                arch=arch,
+                files={base + "/bin/nvcc": (nvcc.encode(), 0o755)},
+                after="[ -e /usr/local/cuda ] || ln -sfn cuda-%s /usr/local/cuda\n" % release,
+                after_remove="[ -e /usr/local/cuda/ ] || rm -f /usr/local/cuda\n",
+            )
+        )
         conf = "/etc/ld.so.conf.d/cuda-%s.conf" % dashed
         files[conf] = (("%s/lib64\n" % base).encode(), 0o644)
         made.append(
@@ -50,6 +58,7 @@ def cuda(repo, arch):
                 release + ".2",
                 repo,
                 arch=arch,
+                depends=["cuda-nvcc-" + dashed],
                 files=files,
                 links=links,
                 after="ln -sfn cuda-%s /usr/local/cuda\nldconfig\n" % release,
@@ -111,12 +120,12 @@ def rpm_vendor(repo):
     return made
 
 
-def toolkit(repo, kind):
+def toolkit(repo, kind, newest):
     """The container toolkit's four packages, which must be of one version."""
     made = []
     arch = "amd64" if kind == "deb" else "x86_64"
     folder = "/lib/systemd/system" if kind == "deb" else "/usr/lib/systemd/system"
-    for version in (OLD_TOOLKIT, TOOLKIT):
+    for version in (OLD_TOOLKIT, newest):
         full = version + "-1"
         same = "%s (= " + full + ")" if kind == "deb" else "%s = " + full
         spelt = full if kind == "deb" else version
@@ -161,12 +170,12 @@ def toolkit(repo, kind):
                     "/usr/bin/nvidia-ctk": at("nvidia-ctk", version),
                     "/usr/bin/nvidia-container-runtime": at("nvidia-container-runtime", version),
                     "/usr/bin/nvidia-cdi-hook": (b"#!/bin/sh\nexit 0\n", 0o755),
-                    **(units if version == TOOLKIT else {}),
+                    **(units if version == newest else {}),
                 },
                 after="[ -e /etc/nvidia-container-runtime/config.toml ] || nvidia-ctk config --in-place\nsystemctl daemon-reload || true\n"
                 + (
                     "systemctl enable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service || true\n"
-                    if version == TOOLKIT
+                    if version == newest
                     else ""
                 ),
                 before_remove='[ "$1" = upgrade ] || [ "$1" = 1 ] || systemctl disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service || true\n',
