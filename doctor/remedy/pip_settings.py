@@ -1,36 +1,44 @@
-"""Where this host's owner has pip get its packages: a mirror that the environment or a configuration file names comes before the public indexes."""
+"""Where a session has pip get its packages: a mirror that its environment names comes before the public indexes.
+
+What the host's own files say (/etc/pip.conf) the role engine_env reads where it works, on this host as on others.
+"""
 
 from __future__ import annotations
 
 import configparser
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from doctor.redact import redact
 from doctor.remedy import trust
 
-PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip/pip.conf")
-"""Settings of the host's owner; a user's own are not root's."""
 SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 """Settings that say where packages come from."""
 LEFT_OUT = ("PIP_LOG", "PIP_TARGET", "PIP_PREFIX")
 """They say where packages go to, and that the role says itself."""
 
 
-def pip_settings(
-    environ: Mapping[str, str] = os.environ, files: Sequence[str] = PIP_FILES
-) -> dict[str, str]:
-    """pip's variables by which this host gets its packages; empty where nobody says that it is not from the public indexes."""
+def pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """pip's variables of this session; empty where none of them says where packages come from."""
     own = {key: value for key, value in environ.items() if key.startswith("PIP_")}
     named = any(f"PIP_{name.upper().replace('-', '_')}" in own for name in SOURCES)
-    read = [file for file in (own.get("PIP_CONFIG_FILE"), *files) if file]
-    if not named and not any(_names_sources(Path(file)) for file in read):
+    file = own.get("PIP_CONFIG_FILE", "")
+    if not named and not _names_sources(Path(file)):
         return {}
-    if own.get("PIP_CONFIG_FILE", os.devnull) != os.devnull:
-        trust.require(extra=[Path(own["PIP_CONFIG_FILE"])])
+    if file not in ("", os.devnull) and os.geteuid() == 0:
+        _must_be_roots(Path(file))
     return {"PIP_CONFIG_FILE": "", **{key: own[key] for key in own if key not in LEFT_OUT}}
+
+
+def _must_be_roots(file: Path) -> None:
+    problem = trust.not_own(file)
+    if problem is not None:
+        raise trust.TrustError(
+            f"as root the doctor installs nothing from where others say: PIP_CONFIG_FILE: {problem}",
+            "put it into /etc/pip.conf, or start without PIP_CONFIG_FILE",
+        )
 
 
 def _names_sources(file: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,56 @@ from doctor.remedy.fix import fix
 from doctor.remedy.job import FixOptions
 from doctor.remedy.resume import approved
 from doctor.remedy.runner import Asked, RoleResult
+from doctor.remedy.trust import TrustError
 from tests.remedy.bench import Bench
 
 MIRROR = {"PIP_INDEX_URL": "https://mirror/simple"}
 
 
 @pytest.mark.parametrize(
-    ("environ", "file", "expected"),
+    ("environ", "expected"),
     [
-        ({}, "", {}),
-        ({"PIP_CERT": "/c"}, "[global]\ncert = /c\n", {}),
-        (
-            {"PIP_INDEX_URL": "https://mirror/simple"},
-            "",
-            {"PIP_INDEX_URL": "https://mirror/simple"},
-        ),
-        ({"PIP_NO_INDEX": "1", "PIP_TARGET": "/t"}, "", {"PIP_NO_INDEX": "1"}),
-        ({}, "[global]\nindex-url = https://mirror/simple\n", {}),
-        ({"PIP_CERT": "/c"}, "[install]\nfind-links = /w\n", {"PIP_CERT": "/c"}),
-        ({}, "no settings", {}),
+        ({}, {}),
+        ({"PIP_CERT": "/c"}, {}),
+        (MIRROR, MIRROR),
+        ({**MIRROR, "PIP_CERT": "/c", "HOME": "/root"}, {**MIRROR, "PIP_CERT": "/c"}),
+        ({"PIP_NO_INDEX": "1", "PIP_TARGET": "/t"}, {"PIP_NO_INDEX": "1"}),
     ],
 )
-def test_the_owners_own_indexes_come_before_the_public_ones(
-    tmp_path: Path, environ: dict[str, str], file: str, expected: dict[str, str]
+def test_the_sessions_own_indexes_come_before_the_public_ones(
+    environ: dict[str, str], expected: dict[str, str]
 ) -> None:
-    path = tmp_path / "pip.conf"
-    path.write_text(file)
-    found = pip_settings.pip_settings(environ, [str(path), str(tmp_path / "none")])
-    own = bool(expected) or "-url" in file or "find-links" in file
-    assert found == ({"PIP_CONFIG_FILE": "", **expected} if own else {})
+    found = pip_settings.pip_settings(environ)
+    assert found == ({"PIP_CONFIG_FILE": "", **expected} if expected else {})
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[global]\nindex-url = https://mirror/simple\n", True),
+        ("[install]\nfind-links = /w\n", True),
+        ("[global]\ncert = /c\n", False),
+        ("no settings", False),
+    ],
+)
+def test_a_file_that_the_session_names_is_read_where_it_is_roots(
+    tmp_path: Path, text: str, named: bool
+) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text(text)
+    environ = {"PIP_CONFIG_FILE": str(file)}
+    assert pip_settings.pip_settings(environ) == (environ if named else {})
+
+
+def test_root_takes_no_sources_from_what_others_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    file = tmp_path / "pip.conf"
+    file.write_text("[global]\nindex-url = https://mirror/simple\n")
+    file.chmod(0o666)
+    with pytest.raises(TrustError, match="PIP_CONFIG_FILE: "):
+        pip_settings.pip_settings({"PIP_CONFIG_FILE": str(file)})
 
 
 def test_only_the_role_of_engines_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
