@@ -78,6 +78,7 @@ def test_limit_that_the_kernel_refuses_is_taken_back(start: Start, flavor: str) 
     "container.daemon-unreachable",
     "container.cdi-refresh",
     "nccl.copies-differ",
+    "toolkit.missing-nvcc",
     "shm.size",
     "shm.docker-default",
     "kernel.headers-gone",
@@ -89,7 +90,12 @@ def test_warnings_go_too(start: Start, flavor: str) -> None:
         states.install_docker(host)
         states.install_toolkit(host)
         cured(host, faults.daemons_off)
-        cured(host, faults.nccl_of_another_version, faults.headers_gone)
+        cured(
+            host,
+            faults.nccl_of_another_version,
+            faults.headers_gone,
+            faults.flashinfer_without_kernels,
+        )
         host.run("mount -o remount,size=512m /dev/shm")
         cured(host, lambda host: {"shm.size", "shm.docker-default"})
 
@@ -184,10 +190,10 @@ def test_driver_of_cuda_12_gives_way_to_what_images_and_engines_need(
             assert name in wrong(host)
             assert name in planned(host)["nvidia_driver"]
             host.run(away)
-        roots = {"want.image-require", *faults.image_that_requires_cuda_13(host)}
-        assert roots <= wrong(host, *want)
-        all_of_them = roots.union(*(plant(host) for plant, _ in alone))
-        done = fix(host, *want, *only(all_of_them), "--allow", EVERYTHING)
+        roots = faults.image_that_requires_cuda_13(host)
+        assert roots | {"want.image-require"} <= wrong(host, *want)
+        all_of_them = roots.union({"want.image-require"}, *(plant(host) for plant, _ in alone))
+        done = fix(host, *want, *only(roots), "--allow", EVERYTHING)
         if done.code == 5:
             done = after_reboot(host, done.run)
         assert {name: done.findings().get(name) for name in roots} == dict.fromkeys(
