@@ -18,6 +18,17 @@ UNIT = "gpu-host-doctor-resume.service"
 Recipe = Callable[[Host], str]
 
 
+def planted_alone(host: Host, planted: str) -> bool:
+    """Whether a fault is the finding, and the only error that nothing else explains."""
+    rows = host.findings()
+    bare = [
+        name for name, row in rows.items() if row["outcome"] == "fail" and not row["blocked_by"]
+    ]
+    seen = rows[planted]["outcome"] in ("fail", "warn") and rows[planted]["blocked_by"] is None
+    return seen and bare in ([], [planted])
+
+
+@pytest.mark.cures("driver.not-installed")
 @pytest.mark.parametrize("flavor", LINUX)
 def test_bare_host_gets_its_driver_through_a_reboot_and_loses_it_by_undo(
     start: Start, flavor: str
@@ -44,6 +55,7 @@ def test_bare_host_gets_its_driver_through_a_reboot_and_loses_it_by_undo(
         assert before.left(host) == {}
 
 
+@pytest.mark.cures("container.runtime-not-registered")
 @pytest.mark.parametrize("flavor", LINUX)
 def test_runtime_is_registered_with_the_real_engine_and_the_owners_settings_stay(
     start: Start, flavor: str
@@ -51,6 +63,7 @@ def test_runtime_is_registered_with_the_real_engine_and_the_owners_settings_stay
     with start(flavor) as host:
         planted = states.not_registered(host)
         states.hold_driver(host)
+        assert planted_alone(host, planted)
         before = Before.of(host)
         own = json.loads(host.read("/etc/docker/daemon.json"))
         assert "nvidia" not in json.loads(host.out("docker info -f '{{json .Runtimes}}'"))
@@ -71,12 +84,20 @@ def test_runtime_is_registered_with_the_real_engine_and_the_owners_settings_stay
 @pytest.mark.parametrize("flavor", ["ubuntu2404", "rocky9"])
 @pytest.mark.parametrize(
     "recipe",
-    [states.nouveau_bound, states.library_mismatch, states.no_headers],
-    ids=lambda recipe: recipe.__name__,
+    [
+        pytest.param(recipe, marks=pytest.mark.cures(finding), id=recipe.__name__)
+        for recipe, finding in (
+            (states.nouveau_bound, "driver.gpu-held-by-other-module"),
+            (states.library_mismatch, "driver.library-mismatch"),
+            (states.no_headers, "kernel.headers-missing"),
+            (states.no_toolkit, "container.toolkit-missing"),
+        )
+    ],
 )
 def test_driver_that_does_not_run_is_put_right(start: Start, flavor: str, recipe: Recipe) -> None:
     with start(flavor) as host:
         planted = recipe(host)
+        assert planted_alone(host, planted)
         done = fix(host, "--allow", EVERYTHING)
         if done.code == 5:
             done = after_reboot(host, done.run)
@@ -89,6 +110,7 @@ def test_driver_that_does_not_run_is_put_right(start: Start, flavor: str, recipe
 def test_unattended_upgrades_leave_the_driver_alone_afterwards(start: Start, flavor: str) -> None:
     with start(flavor) as host:
         planted = states.unattended(host)
+        assert planted_alone(host, planted)
         before = Before.of(host)
         done = fix(host)
         assert done.findings()[planted] == "verified", done.failures()
