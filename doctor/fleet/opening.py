@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -49,19 +50,21 @@ def _unfinished(store: Store, kept: Kept) -> FleetReport:
     return msgspec.structs.replace(found, hosts=[])
 
 
-def opened(what: str) -> Audit:
-    """A folder of that name, else the history's audit. UsageError when it is neither."""
+@contextmanager
+def opened(what: str) -> Iterator[Audit]:
+    """A folder of that name, else the history's audit, for as long as it is read. UsageError when it is neither."""
     folder = Path(what)
     if folder.is_dir():
-        return Folder(folder)
+        yield Folder(folder)
+        return
     if "/" in what:
         raise UsageError(
             f"{what} is not a folder", "name the folder of doctor fleet audit, or an id"
         )
-    store = open_store()
-    if not store.audits():
-        raise UsageError("there is no audit yet", "doctor fleet audit -i INVENTORY makes one")
-    return Stored(store, store.audit(what))
+    with open_store() as store:
+        if not store.audits():
+            raise UsageError("there is no audit yet", "doctor fleet audit -i INVENTORY makes one")
+        yield Stored(store, store.audit(what))
 
 
 def lines_of(audit: Audit) -> dict[str, HostLine]:

@@ -151,7 +151,8 @@ def open_kept(app: DoctorApp, kept: Kept) -> None:
     def start(emit: Emit, cancel: Cancel) -> object:
         from doctor.fleet.opening import opened
 
-        _told(opened(kept.id), kept.inventory, emit, cancel)
+        with opened(kept.id) as found:
+            _told(found, kept.inventory, emit, cancel)
         return None
 
     def report_of(line: HostLine) -> Report:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,8 @@ def test_kill_9_keeps_finished_hosts_and_resume_completes(tmp_path: Path, state:
     child.kill()
     child.communicate()
     path = database(state)
-    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with open_store(path) as store:
         kept = store.audit("last")
         assert kept.finished == "" and kept.verdict == ""

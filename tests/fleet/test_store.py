@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,9 +96,8 @@ def test_a_host_that_answers_again_is_there_once(tmp_path: Path, report: Report)
         store.add_host("a", HostLine(name="h", state="late"), None)
         assert [item.state for item in store.lines("a")] == ["late"]
         assert store.report("a", "h") is None
-        assert (
-            sqlite3.connect(store.path).execute("SELECT count(*) FROM findings").fetchone()[0] == 0
-        )
+        with closing(sqlite3.connect(store.path)) as db:
+            assert db.execute("SELECT count(*) FROM findings").fetchone()[0] == 0
 
 
 def test_which_audit_is_meant(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_killed_while_writing_it_opens_and_keeps_what_it_said(tmp_path: Path) ->
         assert len(kept) >= said_last + 1
         assert kept == [f"h{number:05d}" for number in range(len(kept))]
         store.add_host("a", HostLine(name="later", state="late"), None)
-    check = sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone()
-    assert check == ("ok",)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_several_audits_at_once_from_the_first_moment(tmp_path: Path) -> None:

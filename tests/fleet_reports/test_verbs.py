@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def _kept(folder: Path, kept: Small) -> Path:
 
 
 @pytest.fixture
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Two finished audits of one inventory: the second has a host less and another that is broken."""
     path = tmp_path / "history.db"
     monkeypatch.setattr("doctor.fleet.opening.open_store", lambda: Store(path))
@@ -44,7 +45,8 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     _audit(store, "20261129T120000Z-aaaa", hosts)
     broken = msgspec.structs.replace(hosts[1], verdict="broken", exit_code=1)
     _audit(store, "20261130T120000Z-bbbb", [hosts[0], broken])
-    return store
+    with store:
+        yield store
 
 
 def _audit(store: Store, id: str, hosts: list[Any]) -> None:

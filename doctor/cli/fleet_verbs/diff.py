@@ -35,6 +35,7 @@ def diff(
     from doctor.report.fleet.changes import FORMATS
 
     old, new = opening.pair(before, after, since)
-    found = revising.since(opening.opened(new), opening.opened(old)).fleet
+    with opening.opened(new) as after_it, opening.opened(old) as before_it:
+        found = revising.since(after_it, before_it).fleet
     console.stream(FORMATS[format_](found, console.look(output, verbose=verbose)), output)
     return int(any(item.worse for item in found.changes))

@@ -26,10 +26,10 @@ def export(audit: str, format_: str | None, output: Path) -> int:
     from doctor.fleet import opening
 
     chosen = format_ or ("parquet" if output.suffix == ".parquet" else "jsonl")
-    found = opening.opened(audit)
-    if chosen == "parquet":
-        rows = exporting.to_parquet(found, output)
-        console.talk(f"{output}: {rows} rows")
-        return 0
-    console.stream(exporting.to_jsonl(found), output)
+    with opening.opened(audit) as found:
+        if chosen == "parquet":
+            rows = exporting.to_parquet(found, output)
+            console.talk(f"{output}: {rows} rows")
+        else:
+            console.stream(exporting.to_jsonl(found), output)
     return 0

@@ -24,8 +24,8 @@ def learn(audit: str, host: str | None, group: str, output: Path | None) -> int:
     from doctor.errors import UsageError
     from doctor.fleet import golden, opening
 
-    found = opening.opened(audit)
-    lines = opening.lines_of(found)
+    with opening.opened(audit) as found:
+        lines = opening.lines_of(found)
     if host is not None:
         if host not in lines:
             raise UsageError(f"{host} is not in audit {found.fleet.audit}", "name one of its hosts")

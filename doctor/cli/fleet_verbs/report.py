@@ -34,11 +34,12 @@ def report(
     from doctor.fleet import opening, revising
     from doctor.report.formats import of_fleet
 
-    found = opening.opened(audit)
-    if golden is not None:
-        found = revising.against(found, golden)
-    if since is not None:
-        found = revising.since(found, opening.opened(since))
-    chosen = format_ or (SUFFIXES.get(output.suffix, "text") if output else "text")
-    console.stream(of_fleet(found, chosen, console.look(output, verbose=verbose)), output)
-    return found.fleet.exit_code
+    with opening.opened(audit) as found:
+        if golden is not None:
+            found = revising.against(found, golden)
+        if since is not None:
+            with opening.opened(since) as before:
+                found = revising.since(found, before)
+        chosen = format_ or (SUFFIXES.get(output.suffix, "text") if output else "text")
+        console.stream(of_fleet(found, chosen, console.look(output, verbose=verbose)), output)
+        return found.fleet.exit_code
