@@ -13,6 +13,7 @@ from doctor.plan.make import make_plan
 from doctor.plan.remedy import remedies
 from doctor.resources import playbooks_dir
 from tests.checks.harness import CASES, checks, description_of, facts_of, findings_of, knowledge
+from tests.plan.hosts import wants_of
 
 
 def by_hand(description: dict[str, Any]) -> bool:
@@ -65,3 +66,11 @@ def test_an_auto_finding_gets_a_step_with_every_variable(case: dict[str, Any]) -
         assert isinstance(value, kinds[known[name]["type"]]), name
         if "choices" in known[name]:
             assert value in known[name]["choices"]
+
+
+def test_the_toolkit_is_registered_with_the_engine_that_comes_with_the_same_plan() -> None:
+    bare = {"distro": "ubuntu-24.04", "gpus": ["NVIDIA H100 80GB HBM3"], "driver": "none"}
+    plan = make_plan(facts_of(bare), [], wants_of(("container",)), knowledge(), checks=checks())
+    told = {step.id: step.vars for step in plan.steps}
+    assert "container_engine" in told
+    assert told["container_toolkit"]["container_toolkit_engine"] == "docker"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from doctor.facts.model import Known, known_or
 from doctor.facts.versions import Pep440Version
 from doctor.matrix import query, want_query
-from doctor.plan.pick import TOOLKIT
+from doctor.plan.pick import ENGINE, TOOLKIT
 from doctor.plan.role_vars import ByHandError, UndecidedError
 
 PACKAGES = [
@@ -34,7 +34,7 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
     found: dict[str, Any] = {
         "container_toolkit_version": _version(facts, target, matrix),
         "container_toolkit_packages": PACKAGES,
-        "container_toolkit_engine": _engine(facts),
+        "container_toolkit_engine": _engine(facts, target),
         **_repository(facts, matrix),
     }
     config = known_or(facts.container.toolkit_config, {})
@@ -65,7 +65,11 @@ def _version(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> str:
     return newest[0].version.raw if old or here is None else here
 
 
-def _engine(facts: Facts) -> str:
+def _engine(facts: Facts, target: Mapping[str, Target]) -> str:
+    """The engine that is there, or comes with the same plan."""
+    row = target.get(ENGINE)
+    if row is not None and row.want.startswith("docker "):
+        return "docker"
     if isinstance(facts.container.docker_from, Known) or isinstance(
         facts.container.docker_version, Known
     ):
