@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,15 +15,18 @@ from typing import Any
 
 import pytest
 
+from doctor import resources
 from doctor.cli.main import run
 from doctor.remedy import state
 from tests.playbooks.conftest import Start, fleet, start
-from tests.playbooks.standins import states
+from tests.playbooks.standins import installation, pins, states
 from tests.playbooks.standins.fixing import Before
+from tests.playbooks.standins.fleet import Fleet
 from tests.playbooks.standins.host import Host
 
 __all__ = ["fleet", "start"]
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+DOOR = Path(__file__).with_name("door.py")
 ONLY = ("--only", "packages.not-locked")
 EVERYTHING = "service,gpu,reboot,irreversible"
 Fix = Callable[..., dict[str, Any]]
@@ -35,8 +41,20 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def inventory(folder: Path, *hosts: Host, users: dict[str, str] | None = None) -> str:
-    """One inventory of all, with each one's own key."""
+@pytest.fixture
+def pinned(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This side's matrices and playbooks trust the mirror's key, as those do that are installed on stand-ins."""
+    data = tmp_path / "data"
+    for kind in (resources.matrices_dir(), resources.playbooks_dir()):
+        shutil.copytree(kind, data / kind.name)
+    pins.repin(data, installation.own_key(fleet.engine))
+    monkeypatch.setattr(resources, "_PACKAGE", data / "doctor")
+
+
+def inventory(
+    folder: Path, *hosts: Host, users: dict[str, str] | None = None, moving: bool = False
+) -> str:
+    """One inventory of all, with each one's own key. `moving`: they will have other addresses after a reboot."""
     found: dict[str, Any] = {}
     for host in hosts:
         own = folder / host.name
@@ -45,6 +63,12 @@ def inventory(folder: Path, *hosts: Host, users: dict[str, str] | None = None) -
         said: Any = host.inventory(own, user)
         variables = said["all"]["children"]["targets"]["hosts"][host.name]
         del variables["ansible_python_interpreter"]
+        if moving:
+            known = own / "known_hosts"
+            known.write_text(known.read_text().replace(host.address, host.name))
+            door = shlex.join([sys.executable, str(DOOR), str(host.engine.socket), host.name])
+            variables["ansible_host"] = host.name
+            variables["ansible_ssh_common_args"] += f" -o ProxyCommand={shlex.quote(door)}"
         found[host.name] = variables
     path = folder / "inventory.json"
     path.write_text(json.dumps({"all": {"children": {"gpus": {"hosts": found}}}}))
@@ -183,11 +207,12 @@ def test_host_that_is_gone_is_said_and_its_neighbour_is_fixed(
         assert not done["waves"][0]["tripped"]
 
 
+@pytest.mark.usefixtures("pinned")
 def test_bare_hosts_get_their_driver_through_a_reboot_by_the_controller(
     start: Start, fix: Fix, tmp_path: Path
 ) -> None:
     with several(start, "ubuntu2404", "rocky9") as hosts:
-        where = ("-i", inventory(tmp_path, *hosts))
+        where = ("-i", inventory(tmp_path, *hosts, moving=True))
         boots = [host.boot_id for host in hosts]
         watching = [threading.Thread(target=host.wait_for_reboot, args=(900,)) for host in hosts]
         for thread in watching:
@@ -196,8 +221,8 @@ def test_bare_hosts_get_their_driver_through_a_reboot_by_the_controller(
         for host, thread, boot in zip(hosts, watching, boots, strict=True):
             thread.join(60)
             said = lines(done)[host.name]
-            assert status(said, "driver.not-installed") == "verified", said
-            assert said["verdict_after"] in ("healthy", "degraded"), said
+            assert status(said, "driver.not-installed") == "verified", json.dumps(said, indent=1)
+            assert said["verdict_after"] in ("healthy", "degraded"), json.dumps(said, indent=1)
             assert host.boot_id != boot
         assert done["exit_code"] == 0, json.dumps(done, indent=1)[:6000]
         assert (

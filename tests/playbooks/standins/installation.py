@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.playbooks.standins import image
+from tests.playbooks.standins import image, pins
 from tests.playbooks.standins.engine import Engine, locked
 
 REPOSITORY = Path(__file__).parents[3]
@@ -25,26 +25,15 @@ RUN python3 -m venv /opt/gpu-host-doctor && \\
     /opt/gpu-host-doctor/bin/pip install -q --no-cache-dir --disable-pip-version-check --no-index --find-links /tmp/wheels -r /tmp/requirements.txt && \\
     rm -rf /tmp/wheels
 """
-INSTALL = """\
+FINGERPRINT = "/srv/keys/vendor.fingerprint"
+"""Of the mirror's key, in its image."""
+INSTALL = f"""\
 set -e
 /opt/gpu-host-doctor/bin/pip install -q --no-index --no-deps --force-reinstall --disable-pip-version-check /wheel/*.whl
 /opt/gpu-host-doctor/bin/python -I - <<'PY'
-import pathlib, re, doctor
-# The stand-ins' packages are signed by the tests' keys: the pinned fingerprints of the vendors become the tests' own.
-own = pathlib.Path("/srv/keys/vendor.fingerprint").read_text().strip()
-data = pathlib.Path(doctor.__file__).parent / "_data"
-for path in data.rglob("*.yml"):
-    text = path.read_text()
-    if path.is_relative_to(data / "matrices") and path.name != "repositories.yml":
-        continue
-    rows = re.split(r"(?m)^(?=- )", text)
-    for number, row in enumerate(rows):
-        if "status: retired" not in row:
-            row = re.sub(r'(?<![0-9A-Fa-f])"?[0-9A-F]{40}"?(?![0-9A-Fa-f])', '"%s"' % own, row)
-            rows[number] = re.sub(r"(key_file: CDF6BA43\\.pub,)(?!.*fingerprint:)", r'\\1 fingerprint: "%s",' % own, row, flags=re.S)
-    new = "".join(rows)
-    if new != text:
-        path.write_text(new)
+{Path(pins.__file__).read_text()}
+import doctor
+repin(pathlib.Path(doctor.__file__).parent / "_data", pathlib.Path("{FINGERPRINT}").read_text().strip())
 PY
 /opt/gpu-host-doctor/bin/python -m compileall -q /opt/gpu-host-doctor/lib/python3*/site-packages/doctor || true
 chown -R root:root /opt/gpu-host-doctor && chmod -R go-w /opt/gpu-host-doctor
@@ -80,12 +69,9 @@ def volume(engine: Engine) -> str:
                 "volume", "ls", "-q", "--filter", "name=standin-doctor-"
             ).stdout.split():
                 engine.run("volume", "rm", old, check=False)
-            keys = engine.run(
-                "run", "--rm", "--network", "none", mirror, "cat", "/srv/keys/vendor.fingerprint"
-            ).stdout
             fingerprint = Path(folder) / "keys"
             fingerprint.mkdir()
-            (fingerprint / "vendor.fingerprint").write_text(keys)
+            (fingerprint / "vendor.fingerprint").write_text(own_key(engine))
             try:
                 engine.run(
                     "run", "--rm", "-i", "--network", "none", "-v", f"{name}:/opt/gpu-host-doctor", "-v", f"{folder}:/wheel:ro",
@@ -96,6 +82,12 @@ def volume(engine: Engine) -> str:
                 raise
             _keep(engine, name, dependencies)
     return name
+
+
+def own_key(engine: Engine) -> str:
+    """The fingerprint of the key by which the mirror's packages are signed."""
+    argv = ("run", "--rm", "--network", "none", image.mirror(engine), "cat", FINGERPRINT)
+    return engine.run(*argv).stdout.strip()
 
 
 def _keep(engine: Engine, volume: str, source: str) -> None:
