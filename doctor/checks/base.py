@@ -28,6 +28,12 @@ class Fix(msgspec.Struct, frozen=True):
     kind: str = "manual"
     """manual, needs-argument or hardware, when no role answers."""
     remedy: str | None = None
+    debian: str | None = None
+    """The role on Debian's family, where another one cures it there."""
+
+    def role(self, family: str | None) -> str | None:
+        """The role that cures it on a family of distributions."""
+        return self.debian if self.debian is not None and family == "debian" else self.remedy
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +312,8 @@ def fix_class(check: Check) -> str:
     """auto when the role that the check names is here and answers it, else what the check says."""
     from doctor.plan.remedy import answers
 
-    auto = check.fix.remedy is not None and answers(check.fix.remedy, check.id)
+    named = [role for role in (check.fix.remedy, check.fix.debian) if role is not None]
+    auto = bool(named) and all(answers(role, check.id) for role in named)
     return "auto" if auto else check.fix.kind
 
 

@@ -90,11 +90,12 @@ def make_plan(
             conflict=_clashes(answer, knowledge),
             instead=_instead(problem, answer),
         )
+    family = _family(facts, state)
     setting = Setting(
         remedies=remedies() if roles is None else roles,
-        family=_family(facts, state),
+        family=family,
         outside=state.outside if _in_container(facts) else None,
-        named={id: item.fix.remedy for id, item in (checks or {}).items()},
+        named={id: item.fix.role(family) for id, item in (checks or {}).items()},
         only=tuple(only),
     )
     plan = _planned(problem, catalog, answer, knowledge, name, findings, facts, setting, folder)

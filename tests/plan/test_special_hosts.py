@@ -57,6 +57,20 @@ def test_libraries_of_rpm_fusion_go_before_packages_come() -> None:
     assert found.vars["nvidia_driver_replaces"] == list(odd)
 
 
+def test_a_driver_of_ubuntus_is_held_where_nvidias_repository_offers_one_too() -> None:
+    host = {
+        "distro": "ubuntu-24.04",
+        "gpus": [H100],
+        "driver": {"version": "580.95.05", "from": "distro"},
+        "repos": ["cuda"],
+        "holds": [],
+    }
+    found = [
+        item for item in plan(host).steps if "packages.two-driver-repositories" in item.findings
+    ]
+    assert [item.remedy for item in found] == ["driver_lock"]
+
+
 @both
 def test_a_run_file_goes_before_packages_come(distro: str) -> None:
     made = plan(

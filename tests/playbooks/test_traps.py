@@ -46,7 +46,7 @@ def test_next_boot_has_its_module_and_no_nouveau(start: Start, flavor: str) -> N
         assert states.newest() in host.out("nvidia-smi")
 
 
-@pytest.mark.cures("packages.two-driver-repositories", "packages.not-locked")
+@pytest.mark.cures("packages.two-driver-repositories")
 @FLAVORS
 def test_driver_comes_from_one_repository(start: Start, flavor: str) -> None:
     with start(flavor) as host:

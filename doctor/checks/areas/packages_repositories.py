@@ -213,7 +213,9 @@ def repository_other_release(f: Facts, k: Knowledge) -> Result:
     ),
     sources=("aws-deep-learning-ami-ubuntu-dcv-desktop#18", "tesla-driver-installation-guide"),
     fix=Fix(
-        "leave the driver to one repository: exclude or pin it in the other", remedy="nvidia_repo"
+        "leave the driver to one repository: exclude it in the other, or hold it where it is",
+        remedy="nvidia_repo",
+        debian="driver_lock",
     ),
 )
 def two_driver_repositories(f: Facts, k: Knowledge) -> Result:

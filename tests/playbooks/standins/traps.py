@@ -65,4 +65,4 @@ def driver_offered_twice(host: Host) -> set[str]:
         states.install_driver(host, reboot=False)
         states.add_rpm_fusion(host)
     host.reboot()
-    return {"packages.two-driver-repositories", "packages.not-locked"}
+    return {"packages.two-driver-repositories"}
