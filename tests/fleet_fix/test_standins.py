@@ -101,6 +101,12 @@ def status(host: dict[str, Any], id: str) -> str:
     return next((str(item["status"]) for item in host["findings"] if item["id"] == id), "none")
 
 
+def journal(control: Path, said: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is written of a host's run on this side."""
+    folder = control / "fleet" / "hosts" / said["name"] / "runs" / said["run"]
+    return [json.loads(row) for row in (folder / "journal.jsonl").read_text().splitlines()]
+
+
 def held(host: Host) -> bool:
     """Whether the driver's packages are kept at their version."""
     if host.family == "debian":
@@ -147,10 +153,7 @@ def test_waves_fix_and_undo_what_a_dry_run_only_shows(
             assert status(said, "packages.not-locked") == "verified", said
             assert said["changed"] > 0
             assert held(host)
-            journal = (
-                control / "fleet" / "hosts" / host.name / "runs" / said["run"] / "journal.jsonl"
-            )
-            kinds = [json.loads(row)["what"] for row in journal.read_text().splitlines()]
+            kinds = [record["what"] for record in journal(control, said)]
             assert kinds[0] == "started"
             assert kinds[-1] == "finished"
             assert host.exists(f"/var/lib/gpu-host-doctor/runs/{said['run']}/saved")
@@ -208,23 +211,28 @@ def test_host_that_is_gone_is_said_and_its_neighbour_is_fixed(
 
 
 @pytest.mark.usefixtures("pinned")
-def test_bare_hosts_get_their_driver_through_a_reboot_by_the_controller(
-    start: Start, fix: Fix, tmp_path: Path
+def test_bare_hosts_get_their_driver_through_reboots_by_the_controller_wave_after_wave(
+    start: Start, fix: Fix, tmp_path: Path, control: Path
 ) -> None:
-    with several(start, "ubuntu2404", "rocky9") as hosts:
-        where = ("-i", inventory(tmp_path, *hosts, moving=True))
+    with several(start, "rocky9", "ubuntu2204", "ubuntu2404") as hosts:
+        how = ("-i", inventory(tmp_path, *hosts, moving=True), "--serial", "1,2", "--allow", EVERYTHING)  # fmt: skip
         boots = [host.boot_id for host in hosts]
         watching = [threading.Thread(target=host.wait_for_reboot, args=(900,)) for host in hosts]
         for thread in watching:
             thread.start()
-        done = fix("fix", *where, "--serial", "2", "--allow", EVERYTHING)
+        done = fix("fix", *how)
+        times = []
         for host, thread, boot in zip(hosts, watching, boots, strict=True):
             thread.join(60)
             said = lines(done)[host.name]
             assert status(said, "driver.not-installed") == "verified", json.dumps(said, indent=1)
             assert said["verdict_after"] in ("healthy", "degraded"), json.dumps(said, indent=1)
             assert host.boot_id != boot
+            records = journal(control, said)
+            assert "rebooted" in [record["what"] for record in records]
+            times.append((records[0]["at"], records[-1]["at"]))
         assert done["exit_code"] == 0, json.dumps(done, indent=1)[:6000]
-        assert (
-            fix("fix", *where, "--serial", "2", "--allow", EVERYTHING)["hosts"][0]["changed"] == 0
-        )
+        assert times[0][1] < min(
+            begun for begun, _ in times[1:]
+        )  # the first proved it for the others
+        assert {host["changed"] for host in fix("fix", *how)["hosts"]} == {0}
