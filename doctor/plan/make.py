@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from doctor.facts.versions import DriverVersion
 
 ANSWERED = frozenset({"want.stack", "want.image-require", "want.kernel-locked"})
-"""Checks that ask what the plan itself answers."""
+"""Checks that ask what the plan itself answers: they are no step's unless they are asked for by name."""
 
 ANOTHER_DRIVER = frozenset(
     "driver.branch-eol driver.gpu-not-supported cuda.driver-too-old cuda.ptx-too-new container.image-cuda "
@@ -65,7 +65,7 @@ def make_plan(
 ) -> Plan:
     """The plan for one host. `roles` stand for those of the playbooks; `folder` for the net, where there is none."""
     facts = seen(facts, folder)
-    findings = [item for item in findings if item.id not in ANSWERED]
+    findings = [item for item in findings if item.id not in ANSWERED or item.id in only]
     state = read_host(facts, knowledge.matrix)
     problem = Problem(
         state=state, matrix=knowledge.matrix, wants=tuple(wants), as_of=knowledge.as_of

@@ -72,6 +72,28 @@ def test_a_driver_of_ubuntus_is_held_where_nvidias_repository_offers_one_too() -
 
 
 @both
+def test_what_an_image_asks_for_can_be_asked_for_by_name(distro: str) -> None:
+    image = {"ref": "nvidia/asks:1", "env": {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0"}}
+    host = {
+        "distro": distro,
+        "gpus": [H100],
+        "driver": "570.211.01",
+        "holds": [],
+        "containers": {"docker": "20.10.24", "images": [image]},
+    }
+    asked = ("image:nvidia/asks:1",)
+    made = make_plan(
+        facts_of(host),
+        list(findings_of(host, wants=asked).values()),
+        wants_of(asked),
+        knowledge(),
+        checks=checks(),
+        only=("want.image-require",),
+    )
+    assert "want.image-require" in step(made, "nvidia_driver").findings
+
+
+@both
 def test_a_run_file_goes_before_packages_come(distro: str) -> None:
     made = plan(
         {"distro": distro, "gpus": [H100], "driver": {"version": "580.95.05", "from": "runfile"}}

@@ -190,9 +190,9 @@ def test_driver_of_cuda_12_gives_way_to_what_images_and_engines_need(
             assert name in wrong(host)
             assert name in planned(host)["nvidia_driver"]
             host.run(away)
-        roots = faults.image_that_requires_cuda_13(host)
-        assert roots | {"want.image-require"} <= wrong(host, *want)
-        all_of_them = roots.union({"want.image-require"}, *(plant(host) for plant, _ in alone))
+        roots = {"want.image-require", *faults.image_that_requires_cuda_13(host)}
+        assert roots <= wrong(host, *want)
+        all_of_them = roots.union(*(plant(host) for plant, _ in alone))
         done = fix(host, *want, *only(roots), "--allow", EVERYTHING)
         if done.code == 5:
             done = after_reboot(host, done.run)
