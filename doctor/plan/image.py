@@ -319,7 +319,7 @@ def _uses(want: ImageWant) -> Premise:
 
 
 def container_engine_picks(state: HostState, matrix: Matrix) -> list[Pick]:
-    """The engine that is there, Docker before podman; else Docker to be installed."""
+    """The engine that is there, Docker before podman; else the distribution's own to be installed: podman where there is dnf."""
     picks = []
     if state.docker:
         picks.append(
@@ -329,15 +329,16 @@ def container_engine_picks(state: HostState, matrix: Matrix) -> list[Pick]:
         picks.append(
             Pick(thing=ENGINE, version=f"podman {state.podman}", data="podman", installed=True)
         )
-    row = query.container_engine(matrix, "docker")
     if not picks:
+        name = "podman" if state.package_manager == "dnf" else "docker"
+        row = query.container_engine(matrix, name)
         since = row.cdi_default_since if row else None
-        version = f"docker {since} or newer" if since else "docker"
+        version = f"{name} {since} or newer" if since else name
         picks.append(
             Pick(
                 thing=ENGINE,
                 version=version,
-                data="docker",
+                data=name,
                 rows=(row,) if row else (),
                 reason="no container engine is here",
             )

@@ -74,3 +74,13 @@ def test_the_toolkit_is_registered_with_the_engine_that_comes_with_the_same_plan
     told = {step.id: step.vars for step in plan.steps}
     assert "container_engine" in told
     assert told["container_toolkit"]["container_toolkit_engine"] == "docker"
+
+
+def test_where_there_is_dnf_the_engine_is_podman_and_nothing_is_registered() -> None:
+    bare = {"distro": "rocky-9.6", "gpus": ["NVIDIA H100 80GB HBM3"], "driver": "none"}
+    plan = make_plan(facts_of(bare), [], wants_of(("container",)), knowledge(), checks=checks())
+    told = {step.id: step.vars for step in plan.steps}
+    assert told["container_engine"]["container_engine_packages"] == ["podman"]
+    assert told["container_toolkit"]["container_toolkit_engine"] == "none"
+    [row] = [item for item in plan.target if item.thing == "container engine"]
+    assert row.want.startswith("podman")

@@ -35,7 +35,7 @@ def values(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> dict[s
             return _told(
                 "docker", [name for name in packages if name in installed], "docker.service"
             )
-    if facts.packages.manager.value == "dnf" or wanted == "podman":
+    if wanted == "podman" or (row is None and facts.packages.manager.value == "dnf"):
         return _told("podman", ["podman"], "")
     return _told("docker", ["docker.io"], "docker.service")
 

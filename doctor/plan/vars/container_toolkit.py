@@ -68,7 +68,7 @@ def _version(facts: Facts, target: Mapping[str, Target], matrix: Matrix) -> str:
 def _engine(facts: Facts, target: Mapping[str, Target]) -> str:
     """The engine that is there, or comes with the same plan."""
     row = target.get(ENGINE)
-    if row is not None and row.want.startswith("docker "):
+    if row is not None and row.want.partition(" ")[0] == "docker":
         return "docker"
     if isinstance(facts.container.docker_from, Known) or isinstance(
         facts.container.docker_version, Known
