@@ -143,14 +143,16 @@ class Host:
         self.engine.run("restart", "-t", "20", self.name)
         self.wait()
 
-    def wait_for_reboot(self, seconds: float = 60) -> None:
-        """The host rebooted itself: its container ends, and this starts it again."""
+    def wait_for_reboot(self, seconds: float = 60, *, booted: bool = True) -> None:
+        """The host rebooted itself: its container ends, and this starts it again; `booted`: until what it starts has ended."""
         until = time.monotonic() + seconds
         while self.running():
             if time.monotonic() > until:
                 raise AssertionError(f"{self.name} did not go down")
             time.sleep(0.2)
-        self.start()
+        self.engine.run("start", self.name)
+        if booted:
+            self.wait()
 
     def running(self) -> bool:
         """Whether the container runs."""
