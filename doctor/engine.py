@@ -130,7 +130,7 @@ def check(source: Source, options: Options, emit: Emit = ignore) -> Report:
         checks = chosen(options, needs=source.may_wait)
         probing = start_probes(source, areas_of(checks), tell)
     knowledge = Knowledge(options.as_of, overlays=options.overlays, wants=options.wants)
-    if checks:
+    if checks and source.may_wait:  # a recording leaves nothing to do meanwhile
         knowledge.preload()
         _rehearse(probing, checks, knowledge)
     envelope = probing.result()

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", is_flag=True, help="Go on with runs that were left half way.")
 @click.option("--forks", type=click.IntRange(1, 500), default=10, show_default=True)
+@click.option(
+    "-b",
+    "--become",
+    is_flag=True,
+    expose_value=False,
+    help="As of an audit; a fix acts as root without it too.",
+)
 @click.option("-c", "--connection", default="", metavar="PLUGIN", help="As of ansible-playbook.")
 @click.option(
     "--deadline", type=click.IntRange(5, 600), default=60, show_default=True,
