@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.playbooks.standins.engine import Engine
+from tests.processors import busy, of_children
 
 
 class Spent:
@@ -25,11 +25,11 @@ class Spent:
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
         """Everything inside is one run."""
-        busy, own, began = _busy(), self._spent(), time.monotonic()
+        before, own, began = busy(), self._spent(), time.monotonic()
         yield
         clock, own = time.monotonic() - began, self._spent() - own
         self._runs.setdefault(what, []).append((clock, own))
-        self._foreign += max(0.0, _busy() - busy - own)
+        self._foreign += max(0.0, busy() - before - own)
         self._machine += clock * (os.cpu_count() or 1)
 
     def clock(self, what: str) -> float:
@@ -53,8 +53,7 @@ class Spent:
         return "; ".join([*found, f"others took {self.others:.0%} of the machine"])
 
     def _spent(self) -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime + sum(map(_seconds, self._counters))
+        return of_children() + sum(map(_seconds, self._counters))
 
 
 def _counter(pid: int) -> Path:
@@ -72,10 +71,3 @@ def _seconds(counter: Path) -> float:
     if counter.name == "cpuacct.usage":
         return int(text) / 1e9
     return int(text.split()[1]) / 1e6  # usage_usec comes first
-
-
-def _busy() -> float:
-    """Seconds in which processors of this machine were at work; the fourth field is idle, the fifth waits for disks."""
-    fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
-    ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields]
-    return sum(ticks) - ticks[3] - ticks[4]

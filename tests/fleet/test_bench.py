@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.fleet import hosts
+from tests.processors import of_children
 
 pytestmark = [pytest.mark.bench, pytest.mark.e2e, pytest.mark.timeout(1500)]
 SIZES = (100, 300, 1000)
@@ -23,11 +23,6 @@ FAULTS: dict[str, dict[str, Any]] = {
     "nouveau": {"gpus": [{"name": "NVIDIA H100 80GB HBM3", "bound_to": "nouveau"}]},
     "shm": {"gpus": ["NVIDIA H100 80GB HBM3"] * 8, "shm": {"size": "64M"}},
 }
-
-
-def spent_by_children() -> float:
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
 
 
 def test_cost_per_host_is_flat(tmp_path: Path) -> None:
@@ -51,12 +46,12 @@ def test_cost_per_host_is_flat(tmp_path: Path) -> None:
             for number in range(size)
         }
         inventory = hosts.inventory(tmp_path / f"{size}.json", given, racks=sorted(given)[::2])
-        before, began = spent_by_children(), time.monotonic()
+        before, began = of_children(), time.monotonic()
         done = subprocess.run(
             [sys.executable, "-c", code, "fleet", "audit", "-i", inventory, "-o", tmp_path / f"out-{size}", "--format", "json"],
             capture_output=True, text=True, env=environment, check=False,
         )  # fmt: skip
-        wall, cpu = time.monotonic() - began, spent_by_children() - before
+        wall, cpu = time.monotonic() - began, of_children() - before
         assert done.returncode == 1, done.stderr[-3000:]
         fleet = json.loads(done.stdout)
         assert fleet["counts"]["audited"] == size

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.processors import busy, of_tests
 from tests.smoke.running import processes_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
@@ -278,22 +278,12 @@ class Others:
     """What share of this machine's processor time has gone to others than the tests and what they waited for."""
 
     def __init__(self) -> None:
-        self._begun = self._spent()
+        self._began, self._busy, self._own = time.monotonic(), busy(), of_tests()
 
     def share(self) -> float:
         """Since the making."""
-        every, idle, own = (
-            now - then for now, then in zip(self._spent(), self._begun, strict=True)
-        )
-        return max(0.0, every - idle - own) / every if every else 0.0
-
-    def _spent(self) -> tuple[float, float, float]:
-        """Seconds of all processors, of those without work, and of work of the tests' own."""
-        fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
-        ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields]
-        both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        own = sum(used.ru_utime + used.ru_stime for used in both)
-        return sum(ticks), ticks[3] + ticks[4], own  # the fourth is idle, the fifth waits for disks
+        every = (time.monotonic() - self._began) * (os.cpu_count() or 1)
+        return max(0.0, busy() - self._busy - (of_tests() - self._own)) / every
 
 
 def assert_nothing_left(report: dict[str, Any]) -> None:
