@@ -1,6 +1,6 @@
 """The loaded matrix: rows by table, decoded on first use, and the sources that they cite.
 
-Row types are imported with the first table: most of the time that one check on a recording takes is to make classes.
+Row types are imported with the first table: what only cites sources need not wait until their classes are made.
 """
 
 from __future__ import annotations
